@@ -6,10 +6,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Splice is a planned edit: Ins bytes replace Del bytes at offset Off. After it the set has Width and Len. This
-// package plans it. The owner of the bytes makes the gap, in place or in a new block. Put writes the integer.
+// A Splice is a planned edit: Ins bytes replace Del bytes at offset Off. After the edit, the set has Width and Len.
+// This package plans it. The owner of the bytes makes the gap, in place or in a new block. Put writes the integer.
 //
-// With Widen all bytes are rewritten instead of shifted: Upgrade does it, into a block of Bytes()+Grow() bytes.
+// With Widen, all bytes are rewritten instead of shifted. Upgrade does that, into a block of Bytes()+Grow() bytes.
 type Splice struct {
 	Off, Del, Ins int
 	Width, Len    int
@@ -18,7 +18,7 @@ type Splice struct {
 
 func AppendEmpty(dst []byte) []byte { return append(dst, 2, 0, 0, 0, 0, 0, 0, 0) }
 
-// Insert plans the insertion of n; ok is false if the set has it.
+// Insert plans the insertion of n. ok is false if the set already contains n.
 func Insert(set []byte, n int64) (s Splice, ok bool) {
 	width, length := Width(set), Len(set)
 	if need := widthOf(n); need > width {
@@ -39,26 +39,27 @@ func RemoveAt(set []byte, index, count int) Splice {
 	return Splice{Off: HeaderLen + index*width, Del: count * width, Width: width, Len: Len(set) - count}
 }
 
-// Grow is the number of bytes by which the intset becomes longer, or shorter if negative.
+// Grow returns the number of bytes by which the intset becomes longer. It is negative if the intset becomes shorter.
 func (s Splice) Grow() int { return s.Ins - s.Del }
 
-// Open makes the gap in place and sets the header; not for Widen. set must have room for the longer of old and new.
+// Open makes the gap in place and sets the header. It is not for Widen. set must have room for the longer of the old
+// and the new intset.
 func (s Splice) Open(set []byte) {
 	copy(set[s.Off+s.Ins:], set[s.Off+s.Del:Bytes(set)])
 	s.Finish(set)
 }
 
-// Finish sets the header, for an owner that has moved the bytes itself; not for Widen.
+// Finish sets the header, for an owner that has moved the bytes itself. It is not for Widen.
 func (s Splice) Finish(set []byte) {
 	invariant.That(!s.Widen, "intset: a wider set is made by Upgrade")
 	setHeader(set, s.Width, s.Len)
 }
 
-// Put writes the planned integer n into the gap; not for Widen.
+// Put writes the planned integer n into the gap. It is not for Widen.
 func (s Splice) Put(set []byte, n int64) { put(set, s.Width, (s.Off-HeaderLen)/s.Width, n) }
 
-// Upgrade writes the set with n to dst, in the width of s, a Splice with Widen. dst does not overlap set, or begins
-// where set does: then the integers are widened in place, from the last to the first.
+// Upgrade writes to dst all integers of set and n, in the width of s, a Splice with Widen. dst must not overlap set,
+// unless both begin at the same byte. In that case the integers are widened in place, from the last to the first.
 func (s Splice) Upgrade(dst, set []byte, n int64) {
 	old, length := Width(set), Len(set)
 	front := 0 // 1 if n comes first: it is less than all others, or greater
@@ -83,7 +84,7 @@ func setHeader(set []byte, width, length int) {
 	binary.LittleEndian.PutUint32(set[4:], uint32(length))
 }
 
-// Add inserts n into set, a slice that is only an intset, and grows it as append does.
+// Add inserts n into set and grows it as append does. set must end where the intset ends.
 func Add(set []byte, n int64) (longer []byte, added bool) {
 	s, ok := Insert(set, n)
 	if !ok {

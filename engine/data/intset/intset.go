@@ -16,12 +16,12 @@ import (
 //	+---------+---------+---------+---------+-- ~ --+   integers: little endian, two's complement
 //	  u32 LE    u32 LE
 //
-// intset.I1. length is the number of integers. With width and header it gives the number of bytes.
+// intset.I1. length is the number of integers. The intset has HeaderLen + width*length bytes.
 // intset.I2. The integers ascend; no two are equal.
-// intset.I3. width is 2, 4 or 8. It is the least that held every integer so far: it does not shrink when one is
-// removed.
+// intset.I3. width is 2, 4 or 8. It is the least width for all integers that the set has ever had: a removal does not
+// shrink it.
 //
-// Validate proves intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so
+// Validate checks intset.I1, intset.I2 and that width is one of the three. RDB and DUMP store these bytes unchanged, so
 // a change here is a change of file format. Source: the intset in RDB files.
 //
 // Every function takes a slice that begins with the intset and may be longer.
@@ -87,17 +87,17 @@ func Min(set []byte) int64 { return Get(set, 0) }
 // Max is the greatest integer of a set that is not empty.
 func Max(set []byte) int64 { return Get(set, Len(set)-1) }
 
-// Find returns the index of n, or the index at which it would be inserted.
+// Find returns the index of n. If n is not in the set, it returns the index at which n would be inserted.
 func Find(set []byte, n int64) (index int, found bool) {
 	width, length := Width(set), Len(set)
-	// Ascending inserts go past an end, where two compares are enough.
+	// Inserts in ascending order go beyond an end, where two compares are enough.
 	if length == 0 || n < get(set, width, 0) {
 		return 0, false
 	}
 	if n > get(set, width, length-1) {
 		return length, false
 	}
-	low, high := 0, length-1 // the index is in low..high
+	low, high := 0, length-1 // the wanted index is in low..high
 	for low < high {
 		mid := int(uint(low+high) >> 1)
 		if get(set, width, mid) < n {
@@ -115,7 +115,7 @@ func Contains(set []byte, n int64) bool {
 	return found
 }
 
-// Random returns the integer that draw, 64 random bits, chooses. The set must not be empty.
+// Random returns the integer that draw, 64 random bits, selects. The set must not be empty.
 func Random(set []byte, draw uint64) int64 {
 	index, _ := bits.Mul64(draw, uint64(Len(set)))
 	return Get(set, int(index))
@@ -133,8 +133,8 @@ func All(set []byte) iter.Seq2[int, int64] {
 	}
 }
 
-// Validate proves that set, as a whole, is an intset: intset.I1 and intset.I3, and with deep intset.I2 too. It accepts
-// an empty set; the caller decides whether a key may hold it.
+// Validate checks that all of set is one intset: intset.I1 and intset.I3. With deep it also checks intset.I2. It
+// accepts an empty set; the caller decides whether a key may hold one.
 func Validate(set []byte, deep bool) error {
 	if len(set) < HeaderLen {
 		return ErrSize

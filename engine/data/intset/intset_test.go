@@ -22,7 +22,7 @@ func random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// check compares set with want, which ascends, by every way of reading it.
+// check compares set with want, an ascending slice, through every function that reads a set.
 func check(t *testing.T, set []byte, want []int64) {
 	t.Helper()
 	if err := Validate(set, true); err != nil {
@@ -52,7 +52,7 @@ func build(ints ...int64) []byte {
 	return set
 }
 
-// remove takes n out of set, a slice that is only an intset.
+// remove removes n from set, which must end where the intset ends.
 func remove(set []byte, n int64) (shorter []byte, removed bool) {
 	index, found := Find(set, n)
 	if !found {
@@ -62,7 +62,7 @@ func remove(set []byte, n int64) (shorter []byte, removed bool) {
 	return set[:Bytes(set)], true
 }
 
-// anyInt is as often near an end of a width as small or arbitrary.
+// anyInt returns a random integer of at most bits bits. About every fourth one is near a limit of a width.
 func anyInt(rng *rand.Rand, bits int) int64 {
 	n := int64(rng.Uint64()) >> (64 - bits)
 	if rng.IntN(4) == 0 {
@@ -151,7 +151,8 @@ func TestRemoveAt(t *testing.T) {
 	check(t, set[:Bytes(set)], []int64{1, 70_000})
 }
 
-// The ends of the range of draw give the ends of the set, and every integer has its share.
+// TestRandom: the least and the greatest draw return the least and the greatest integer, and every integer has its
+// share of the draws.
 func TestRandom(t *testing.T) {
 	set := build(-5, 7, 9)
 	if Random(set, 0) != -5 || Random(set, math.MaxUint64) != 9 || Random(set, math.MaxUint64/2) != 7 {
@@ -159,7 +160,7 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// golden are the intsets in DUMP's payload, taken from redis-server 7.4.1 after the commands named.
+// golden are intsets from DUMP payloads of redis-server 7.4.1, taken after the commands named.
 var golden = []struct {
 	commands string
 	set      string
@@ -227,7 +228,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzValidate: an intset that Validate accepts finds each of its integers, and edits keep it valid.
+// FuzzValidate: if Validate accepts an intset, Find finds each of its integers, and edits keep it valid.
 func FuzzValidate(f *testing.F) {
 	f.Add([]byte("\x02\x00\x00\x00\x02\x00\x00\x00\x05\x00\x06\x00"), int64(7))
 	f.Add(build(-1<<40, 5, 1<<40), int64(-1))

@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// filled returns a keyspace of n keys of 16 bytes with values of 32.
+// filled returns a keyspace with n keys of 16 bytes, whose values have 32 bytes.
 func filled(t testing.TB, n int, deadline func(i int) int64) (*Keyspace, *DB) {
 	k := open(t)
 	db := k.DB(0)
@@ -26,7 +26,7 @@ func filled(t testing.TB, n int, deadline func(i int) int64) (*Keyspace, *DB) {
 	return k, db
 }
 
-// someKeys returns m of the n keys of filled, in random order.
+// someKeys returns m of the n keys that filled makes, in random order.
 func someKeys(n, m int) [][]byte {
 	keys := make([][]byte, m)
 	for i := range keys {
@@ -37,8 +37,8 @@ func someKeys(n, m int) [][]byte {
 
 const benchKeys = 4_000_000
 
-// BenchmarkLookup finds one cached key, and random ones of 4 M that are not cached. It finds those one by one, and in
-// batches of 16 with overlapping misses. Watch allocs/op: 0.
+// BenchmarkLookup finds one key that is in the CPU's cache, and random keys out of 4 M that are not. It finds those one
+// by one, and in batches of 16 with overlapping misses. Watch allocs/op: 0.
 func BenchmarkLookup(b *testing.B) {
 	b.Run("cached", func(b *testing.B) {
 		_, db := filled(b, 1000, nil)
@@ -78,8 +78,8 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// BenchmarkSet writes one cached key in place, random ones of 4 M with and without a view, and new ones. Watch
-// allocs/op: 0.
+// BenchmarkSet writes one key in place that is in the CPU's cache. It also writes random keys out of 4 M, with and
+// without a view, and new keys. Watch allocs/op: 0.
 func BenchmarkSet(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")
 	b.Run("cached", func(b *testing.B) {

@@ -12,25 +12,26 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// The largest keys of each type, known without a scan: every key past a bound is in its type's order.
+// The largest keys of each type are known without a scan. Every key past a bound is listed in the order of its type, a
+// heap.
 //
 //	a key was written ── at or past the bound? ──▶ pending: 64 keys ── displaced, or asked ──▶ order of its type: a heap
 //
-// keyspace.G1. The order's size of a key is at least the key's real size. A write that grows a key calls written, and
-// the key is weighed before the order is read.
-// keyspace.G2. The order may list keys that have shrunk or are gone: its reader weighs the first again. So nothing must
-// be done where keys shrink or go.
-// keyspace.G3. For each key that enters an order two others are weighed, so that at most about half of it is stale.
+// keyspace.G1. The size that the order has for a key is at least the key's real size. A write that grows a key calls
+// written, and the key is weighed before the order is read.
+// keyspace.G2. The order may list keys that have shrunk or no longer exist, because its reader weighs the first key
+// again. So code that shrinks or removes a key need not update the order.
+// keyspace.G3. For each key that enters an order, two others are weighed. So at most about half of the order is stale.
 // keyspace.G4. The order names a key by its hash alone, in memory without pointers: 32 bytes for each key past the
 // bound.
 
-// The bounds: bytes of a string or a filter, elements of anything else.
+// The bounds: bigBytes for a string or a filter, bigElements for any other type.
 const (
 	bigBytes    = 64 << 10
 	bigElements = 1000
 )
 
-// bigLeast is the least number of bytes that a packed collection of bigElements takes.
+// bigLeast is the least number of bytes in which a packed collection can hold bigElements elements.
 const bigLeast = 2 * bigElements
 
 // sizeOf returns the size by which keys of v's type are ordered, and whether it is past the bound.
@@ -78,10 +79,10 @@ func (db *DB) Elements(key []byte) int64 {
 	return elements(v)
 }
 
-// mayBeBig reports, after reading only the entry, whether v may be past the bound.
+// mayBeBig reports whether v may be past the bound. It reads only the entry.
 func mayBeBig(v value.Value) bool { return v.Rooted() || v.PayloadSize() >= bigLeast }
 
-// A bigOrder lists the keys of one type in a database that are past the bound: a heap, the largest first.
+// A bigOrder lists the keys of one type in one database that are past the bound. It is a heap with the largest first.
 type bigOrder struct {
 	heap []bigItem
 	at   map[uint64]int32 // index in heap, by hash
@@ -120,7 +121,7 @@ func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	}
 }
 
-// writtenEdit records that the value at key was changed in place, through the last Edit handed out or otherwise.
+// writtenEdit records that the value at key was changed in place, through the last Edit that was returned or otherwise.
 func (db *DB) writtenEdit(key []byte) {
 	k, keys := db.k, &db.d.t
 	if e := k.handed; e != nil && e.Holds(keys) && string(e.Key()) == string(key) {
@@ -139,7 +140,7 @@ func (db *DB) writtenEdit(key []byte) {
 	}
 }
 
-// weighPending weighs a key that was written, and updates the order.
+// weighPending weighs a pending key and updates the order of its type.
 func (k *Keyspace) weighPending(p *bigPending) {
 	d := p.d
 	if d == nil {
@@ -162,13 +163,13 @@ func (k *Keyspace) weighPending(p *bigPending) {
 	}
 }
 
-// byHash returns the value of the key with that hash.
+// byHash returns the value of the key with this hash.
 func (d *data) byHash(hash uint64) value.Value {
 	_, ref := d.t.FindHash(hash)
 	return value.At(ref)
 }
 
-// sweep weighs one key of the order, and removes it if it is not big any more (keyspace.G3).
+// sweep weighs one key of the order. It removes the key from the order if it is not big any more (keyspace.G3).
 func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	if o.next++; o.next >= len(o.heap) {
 		o.next = 0
@@ -178,7 +179,8 @@ func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	}
 }
 
-// weigh corrects the size of the order's i-th key. It returns false if that key was gone or had another size.
+// weigh corrects the size of the i-th key in the order. It returns false if that key no longer exists or had another
+// size.
 func (k *Keyspace) weigh(d *data, o *bigOrder, t value.Type, i int) bool {
 	it := o.heap[i]
 	v := d.byHash(it.hash)
@@ -194,7 +196,7 @@ func (k *Keyspace) weigh(d *data, o *bigOrder, t value.Type, i int) bool {
 	return true
 }
 
-// put sets a key's size. added means that it was not in the order.
+// put sets a key's size. added means that the key was not in the order before.
 func (o *bigOrder) put(hash uint64, size int64) (added bool) {
 	i, there := o.at[hash]
 	if !there {
@@ -256,13 +258,13 @@ type BigKey struct {
 	Type     value.Type
 	TypeName string
 	Key      string
-	Bytes    int64 // length of a string, else about the value of MEMORY USAGE
+	Bytes    int64 // the length of a string, otherwise about what MEMORY USAGE returns
 	Elements int64 // 1 for a string or a filter
 	size     int64
 }
 
-// BigKeys returns the n largest keys of each type, type by type, the largest first. It covers keys past the bound: 64
-// KB for strings and filters, 1,000 elements for other types.
+// BigKeys returns the n largest keys of each type, type by type, the largest first. It covers only keys past the bound:
+// 64 KB for strings and filters, 1,000 elements for other types.
 //
 // Cost: O(n log m), with m keys past the bound.
 func (k *Keyspace) BigKeys(n int) (largest []BigKey) {
@@ -285,7 +287,8 @@ func (k *Keyspace) BigKeys(n int) (largest []BigKey) {
 	return largest
 }
 
-// largest appends the n largest of an order. It removes them from the order, and puts them back at the end.
+// largest appends the n largest keys of an order. It removes them from the order while it works, and puts them back at
+// the end.
 func (k *Keyspace) largest(db *DB, o *bigOrder, t value.Type, n int, into []BigKey) []BigKey {
 	var aside []bigItem
 	for found := 0; found < n && len(o.heap) > 0; {
@@ -297,7 +300,7 @@ func (k *Keyspace) largest(db *DB, o *bigOrder, t value.Type, n int, into []BigK
 		o.remove(0)
 		v := db.d.byHash(it.hash)
 		if v.Volatile() && v.Deadline() < k.now && !k.Trusting {
-			continue // it is about to expire
+			continue // the key is about to expire
 		}
 		if k.conceals(v.Key()) {
 			continue

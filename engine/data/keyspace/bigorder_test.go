@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBigOrder: the heap's order and its index hold after any steps.
+// TestBigOrder: the heap's order and its index are right after random steps.
 func TestBigOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seedOf(t), 0))
 	o, want := &bigOrder{at: map[uint64]int32{}}, map[uint64]int64{}

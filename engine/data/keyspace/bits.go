@@ -5,9 +5,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Reach makes the string at key raw and at least n bytes long, with zeros at its end. The deadline stays. v is what
-// LookupWrite has just found there, a string or the zero Value; then the key is created. It calls no hook: the caller
-// calls Touch.
+// Reach makes the string at key raw and at least n bytes long, and pads it with zeros at its end. The deadline stays. v
+// is what LookupWrite has just returned for key: a string, or the zero Value. For the zero Value, Reach creates the
+// key. It calls no hook; the caller calls Touch.
 func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	switch {
 	case !v.Exists():
@@ -21,8 +21,8 @@ func (db *DB) Reach(key []byte, v value.Value, n int) value.Value {
 	return e.Value()
 }
 
-// Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. It becomes raw, and
-// longer if needed. It calls no hook: the caller calls Touch.
+// Patch writes data at byte off of the string at key, which LookupWrite or Reach has just found. The string becomes
+// raw, and longer if needed. Patch calls no hook; the caller calls Touch.
 //
 // Cost: the entry, or the one or two chunks that data falls into. They are copied first if a view reads them.
 func (db *DB) Patch(key []byte, off int, data []byte) {
@@ -34,9 +34,9 @@ func (db *DB) Patch(key []byte, off int, data []byte) {
 // Touch calls the hook for a changed key.
 func (db *DB) Touch(key []byte) { db.Touched(key) }
 
-// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. fill writes the
-// bytes beginning at off into dst, in order, a chunk at a time. It may read any value but must not write. It returns
-// whether the key is new.
+// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. It calls fill with
+// one chunk after the other; fill writes to dst the bytes that begin at off. fill may read any value but must not
+// write. SetFilled returns whether the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
 	db.k.assertHeld()
 	var f value.Form

@@ -2,14 +2,14 @@ package keyspace
 
 import "spindle/engine/data/value"
 
-// Each entry has a clock of 24 bits that says how worth keeping it is. Under an LFU policy:
+// Each entry has a clock of 24 bits, from which eviction learns how much the key is worth keeping. Under an LFU policy:
 //
 //	23      8 7     0
 //	+--------+-------+
 //	| minute | count |     the minute of the last decay, modulo 2^16; count grows ever slower
 //	+--------+-------+
 //
-// Under all other policies it is the second of the last use, modulo 2^24. Under an LRM policy only changes are uses.
+// Under all other policies it is the second of the last use, modulo 2^24. Under an LRM policy, only a change is a use.
 const (
 	clockMask  = 1<<24 - 1
 	clockMs    = 1000
@@ -44,7 +44,7 @@ func (k *Keyspace) touchSlow(v value.Value) {
 	v.SetClock(k.minute()<<8 | k.grown(k.decayed(v.Clock())))
 }
 
-// decayed returns an LFU clock's count, less one for each LFUDecayTime minutes since its last use.
+// decayed returns the count of an LFU clock, less one for each LFUDecayTime minutes since its last decay.
 func (k *Keyspace) decayed(clock uint32) uint32 {
 	count := clock & 255
 	if k.LFUDecayTime <= 0 {
@@ -54,8 +54,8 @@ func (k *Keyspace) decayed(clock uint32) uint32 {
 	return count - min(periods, count)
 }
 
-// grown returns a count after one more use. It grows with a probability of 1 in (count - lfuInitial) * LFULogFactor +
-// 1.
+// grown returns a count after one more use. The count grows with a probability of 1 in (count - lfuInitial) *
+// LFULogFactor + 1.
 func (k *Keyspace) grown(count uint32) uint32 {
 	if count == 255 {
 		return count
@@ -70,7 +70,8 @@ func (k *Keyspace) grown(count uint32) uint32 {
 	return count
 }
 
-// Renew gives v the clock of a new key. It is for a value that replaced another as if that had been deleted first.
+// Renew gives v the clock of a new key. It is for a value that replaced another value as if the key had been deleted
+// first.
 func (k *Keyspace) Renew(v value.Value) { v.SetClock(k.newClock()) }
 
 // modified records a change of key under an LRM policy, also for a client under CLIENT NO-TOUCH.
@@ -80,15 +81,16 @@ func (db *DB) modified(key []byte) {
 	}
 }
 
-// IdleMs is the time since v was last used (OBJECT IDLETIME). It has a meaning only if the policy is not LFU.
+// IdleMs returns the time since v was last used, in ms (OBJECT IDLETIME). It is meaningful only if the policy is not
+// LFU.
 func (k *Keyspace) IdleMs(v value.Value) int64 {
 	return int64((k.second()-v.Clock())&clockMask) * clockMs
 }
 
-// Frequency is v's logarithmic use counter, decayed (OBJECT FREQ). It has a meaning only if the policy is LFU.
+// Frequency returns v's logarithmic use counter after decay (OBJECT FREQ). It is meaningful only if the policy is LFU.
 func (k *Keyspace) Frequency(v value.Value) int { k.assertHeld(); return int(k.decayed(v.Clock())) }
 
-// SetIdle gives v the clock of a key that was last used idleMs ago (RESTORE IDLETIME, RDB). Longer times are cut to
+// SetIdle gives v the clock of a key that was last used idleMs ago (RESTORE IDLETIME, RDB). Longer times are limited to
 // what the clock can express (saved.go). Under an LFU policy it does nothing.
 func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	k.assertHeld()
@@ -97,7 +99,7 @@ func (k *Keyspace) SetIdle(v value.Value, idleMs int64) {
 	}
 }
 
-// SetFrequency gives v the clock of a key with that use counter (RESTORE FREQ, RDB). Under other policies it does
+// SetFrequency gives v the clock of a key with this use counter (RESTORE FREQ, RDB). Under other policies it does
 // nothing.
 func (k *Keyspace) SetFrequency(v value.Value, freq int) {
 	k.assertHeld()

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Edit finds key for a command that changes it in place; nil if there is none. Expiry and clock are as in LookupWrite.
-// The command checks the type first, and calls Touched if it has changed something.
+// Edit finds key for a command that changes the value in place. It returns nil if there is no such key. Expiry and
+// clock are as in LookupWrite. The command checks the type first, and calls Touched if it has changed something.
 //
 // Lifetime: value.Edit, keyspace.K1: until the third Edit, Create or Put after it.
 func (db *DB) Edit(key []byte) *value.Edit {
@@ -19,7 +19,7 @@ func (db *DB) Edit(key []byte) *value.Edit {
 	return db.hand(e)
 }
 
-// edit returns an Edit of key, which may be missing. hand must hand it out next.
+// edit returns an Edit of key, which may be missing. The caller must pass it to hand next.
 func (db *DB) edit(key []byte) *value.Edit {
 	db.k.assertHeld()
 	db.seek(key)
@@ -32,7 +32,7 @@ func (db *DB) edit(key []byte) *value.Edit {
 	return e
 }
 
-// hand hands e out to a command.
+// hand returns e to a command and notes that it has done so.
 func (db *DB) hand(e *value.Edit) *value.Edit {
 	k := db.k
 	if e != &k.last.edit {
@@ -44,8 +44,8 @@ func (db *DB) hand(e *value.Edit) *value.Edit {
 	return e
 }
 
-// Create makes key, for which Edit returned nil, a collection with a listpack or intset of n bytes. The caller writes
-// e.Packed before anything else is done with the databases.
+// Create makes key, for which Edit returned nil, a collection with a listpack or intset of n bytes. The caller fills
+// e.Packed before it does anything else with the databases.
 func (db *DB) Create(key []byte, t value.Type, enc value.Encoding, n int) *value.Edit {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), n, false)
@@ -63,8 +63,8 @@ func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memo
 	return db.create(key, &f, root)
 }
 
-// PutLong makes key the string of n bytes at root (Store.NewApart), whatever was there. The root belongs to the
-// keyspace then. deadline is as for SetString.
+// PutLong makes key the string of n bytes at root (Store.NewApart), whatever was there. Afterwards the root belongs to
+// the keyspace. deadline is as for SetString.
 func (db *DB) PutLong(key []byte, root memory.Ref, n int, deadline int64) {
 	db.k.assertHeld()
 	var f value.Form
@@ -94,8 +94,8 @@ func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, 
 	return db.setValue(key, &f, root, b, deadline)
 }
 
-// PutRoot makes key a collection with this root (Store.NewRoot). The root belongs to the keyspace then. The rest is as
-// in PutPacked.
+// PutRoot makes key a collection with this root (Store.NewRoot). Afterwards the root belongs to the keyspace. The rest
+// is as in PutPacked.
 func (db *DB) PutRoot(key []byte, t value.Type, enc value.Encoding, root memory.Ref, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.RootForm(t, enc, len(key), deadline != 0)
@@ -110,8 +110,8 @@ func (db *DB) Remove(e *value.Edit) {
 	db.drop(e.Entry())
 }
 
-// MemoryUsage is the cost of v's entry in bytes, with its share of the index. samples bounds how many elements of a
-// collection it looks at (0: all).
+// MemoryUsage returns the cost of v's entry in bytes, with its share of the index. It looks at no more than samples
+// elements of a collection; 0 means all.
 func (k *Keyspace) MemoryUsage(v value.Value, samples int) int {
 	k.assertHeld()
 	return k.store.MemoryUsage(v, samples)

@@ -20,7 +20,7 @@ import (
 
 func fakeMember(i int) []byte { return strconv.AppendInt([]byte("m"), int64(i), 10) }
 
-// contents is the model's content of a collection. It is never changed in place, because views keep it.
+// contents is the model's content of a collection. It is never changed in place, because views in the model keep it.
 type contents struct {
 	t        value.Type
 	list     []string
@@ -116,7 +116,7 @@ func (m *collectionModel) key() []byte {
 	return fmt.Appendf(nil, "k%d", n)
 }
 
-// word returns an element. Some are long, so that a few dozen fill an entry.
+// word returns an element. Some elements are long, so that a few dozen fill an entry.
 func (m *collectionModel) word(n int) string {
 	i := m.rng.IntN(n)
 	return strconv.Itoa(i) + strings.Repeat("x", i%5*i%250/2)
@@ -240,7 +240,7 @@ func (m *collectionModel) step() {
 		db.Flush()
 		m.dbs[i] = map[string]contents{}
 	case op == 35:
-		// As STORE commands and loads do: replace anything, packed or not.
+		// Replace any value, packed or not, as STORE commands and loads do.
 		y = contents{t: value.Set, fields: map[string]string{}}
 		if m.rng.IntN(2) == 0 {
 			members := []string{"a", "b"}
@@ -334,7 +334,7 @@ func (m *collectionModel) step() {
 	}
 }
 
-// leave reads a view, which tells the heap what it has passed, and closes it.
+// leave reads a view, which reports its progress to the heap, and closes it.
 func (m *collectionModel) leave(j int) {
 	view := m.views[j]
 	for i, want := range view.dbs {
@@ -470,8 +470,8 @@ func TestMemberBytes(t *testing.T) {
 	}
 }
 
-// TestFreeingIsShort: removing or replacing a large collection costs the turn a constant, and a view can still read
-// it. The bound, in CPU time, is a quarter of what freeing it all would take.
+// TestFreeingIsShort: removing or replacing a large collection costs the turn a constant time, and a view can still
+// read the collection. The bound, in CPU time, is a quarter of what freeing it all would take.
 func TestFreeingIsShort(t *testing.T) {
 	n := 200_000
 	if invariant.Enabled { // such builds are slow, and time does not matter in them
@@ -554,8 +554,8 @@ func TestEditDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestHooksForBlockedClients: the hooks for blocked clients are called exactly for what may serve them, and only while
-// a client waits.
+// TestHooksForBlockedClients: the hooks for blocked clients are called exactly for the changes that may serve such a
+// client, and only while a client waits.
 func TestHooksForBlockedClients(t *testing.T) {
 	k := newFakeKeyspace(t)
 	var heard []string
@@ -604,7 +604,7 @@ func TestHooksForBlockedClients(t *testing.T) {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *collectionModel) relocate() {
 	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -24,15 +24,15 @@ type DB struct {
 // data is the part of a DB that SWAPDB exchanges.
 type data struct {
 	t      value.Keys
-	at     value.Entry  // of DB.at
+	at     value.Entry  // the entry that DB.at returned last
 	big    [8]*bigOrder // by type (bigkeys.go)
 	fields table.Table  // the least deadline of each hash with volatile fields, by key; no view reads it (fields.go)
-	sent   table.Table  // the same of each stream that remembers messages of producers
+	sent   table.Table  // the same for each stream that remembers message names of producers
 }
 
 func (db *DB) Index() int { return db.index }
 
-// Len is the number of keys, with those past their deadline and not yet removed.
+// Len returns the number of keys. It includes keys that are past their deadline and not yet removed.
 func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Shown() }
 
 // Volatile is the number of keys with a deadline.
@@ -47,7 +47,7 @@ func (db *DB) AvgTTL() int64 {
 	return max(db.d.t.TickTime(uint32(db.d.t.Ticks/n))-db.k.now, 0)
 }
 
-// Lookup finds key for reading. A key past its deadline is removed (hidden on a replica). Lookup records the access in
+// Lookup finds key for reading. It removes a key past its deadline, or hides it on a replica. It records the access in
 // the key's clock, and counts a hit or a miss in Stats.
 func (db *DB) Lookup(key []byte) value.Value {
 	v := db.LookupWrite(key)
@@ -59,7 +59,7 @@ func (db *DB) Lookup(key []byte) value.Value {
 	return v
 }
 
-// LookupWrite finds key for a command that writes: Lookup without counting a hit or a miss.
+// LookupWrite finds key for a command that writes. It is Lookup without counting a hit or a miss.
 func (db *DB) LookupWrite(key []byte) value.Value {
 	v := db.find(key)
 	if !v.Exists() || v.Volatile() && v.Deadline() < db.k.now && db.pastDue(key) {
@@ -82,7 +82,7 @@ func (db *DB) Peek(key []byte) value.Value {
 func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 
 // SetString makes val the string at key, whatever was there. An integer in canonical form is stored as an integer.
-// deadline: 0 none, KeepTTL the present one, else Unix ms. It returns whether the key is new.
+// deadline is in Unix ms; 0 means none, and KeepTTL keeps the present one. It returns whether the key is new.
 func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)
@@ -104,15 +104,15 @@ func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
 	return db.setValue(key, &f, 0, val, deadline)
 }
 
-// SetInt is SetString of n's decimal form.
+// SetInt is SetString with the decimal form of n.
 func (db *DB) SetInt(key []byte, n int64, deadline int64) (created bool) {
 	f := value.IntForm(len(key), deadline != 0)
 	return db.setValue(key, &f, memory.Ref(n), nil, deadline)
 }
 
 // Counter returns the address of the integer at key, to be changed in place. SetInt with KeepTTL would do the same with
-// a second search. It returns nil if key is missing, is no integer, or a view may read it. It updates the clock as
-// LookupWrite does. A caller that changes the integer calls Touched.
+// a second search. It returns nil if key is missing, the value is no integer, or a view may read it. It updates the
+// clock as LookupWrite does. A caller that changes the integer calls Touched.
 //
 // Lifetime: until the next write to the databases.
 func (db *DB) Counter(key []byte) *int64 {
@@ -129,8 +129,8 @@ func (db *DB) Counter(key []byte) *int64 {
 	return at
 }
 
-// SetBulk is SetString of a bulk argument (protocol.Bulk) in a block of n bytes at ref, allocated as memory.Values. The
-// block becomes the value's chunks without a copy, and belongs to the keyspace afterwards.
+// SetBulk is SetString of a bulk argument (protocol.Bulk), which lies in a block of n bytes at ref, allocated as
+// memory.Values. The block becomes the value's chunks without a copy. Afterwards it belongs to the keyspace.
 func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), n, deadline != 0)
@@ -142,8 +142,8 @@ func (db *DB) SetBulk(key []byte, ref uint64, n int, deadline int64) (created bo
 	return db.setValue(key, &f, db.k.store.Adopt(memory.Ref(ref), n), nil, deadline)
 }
 
-// setValue makes key's value one of form f and calls the hooks. The payload is val if f stores it inline, else word: an
-// integer or a root. If word is 0, put makes the root of a long string.
+// setValue makes key's value one of form f and calls the hooks. The payload is val if f stores it inline. Otherwise it
+// is word, an integer or a root. If the form has a root and word is 0, setValue makes the root of a long string.
 func (db *DB) setValue(key []byte, f *value.Form, word memory.Ref, val []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	if f.Rooted && word == 0 {
@@ -165,7 +165,7 @@ func (db *DB) setValue(key []byte, f *value.Form, word memory.Ref, val []byte, d
 	return created
 }
 
-// writeEntry makes e, key's entry, one of form f, replacing its value. It returns the address of its payload.
+// writeEntry gives e, the entry of key, the form f and replaces its value. It returns the address of the payload.
 func (db *DB) writeEntry(e *value.Entry, key []byte, f *value.Form, deadline int64) (payload unsafe.Pointer,
 	created bool) {
 	db.vacate(e)
@@ -188,7 +188,7 @@ func (db *DB) writeEntry(e *value.Entry, key []byte, f *value.Form, deadline int
 	return payload, created
 }
 
-// vacate prepares e for another value. It removes a key past its deadline, and counts any other as used. It calls
+// vacate prepares e for another value. It removes a key past its deadline, and counts a use of any other key. It calls
 // leaving if a collection is replaced.
 func (db *DB) vacate(e *value.Entry) {
 	k := db.k
@@ -209,8 +209,8 @@ func (db *DB) vacate(e *value.Entry) {
 	}
 }
 
-// Delete removes key and reports whether it was there. It frees the value in O(1), whatever its size. A key past its
-// deadline is removed as expired and counts as missing, if expired keys may be removed at all.
+// Delete removes key and reports whether the key existed. It frees the value in O(1), whatever its size. If this server
+// may remove expired keys, a key past its deadline is removed as expired and counts as missing.
 func (db *DB) Delete(key []byte) bool {
 	e := db.at(key)
 	if !e.Exists() {
@@ -318,7 +318,7 @@ func (db *DB) MoveTo(key []byte, dst *DB) bool {
 	return true
 }
 
-// transfer removes the value at from from db and puts it into dst under the key to.
+// transfer removes the value at from from this database and puts it into dst under the key to.
 func (db *DB) transfer(from []byte, dst *DB, to []byte) {
 	e := db.at(from)
 	v := e.Value()
@@ -350,8 +350,8 @@ func (db *DB) CopyTo(key []byte, dst *DB, dstKey []byte) bool {
 	return true
 }
 
-// adopt makes the entry at ref, which is in no table, that of key, and replaces any value there. parts is
-// the deadline of the value's parts.
+// adopt makes the entry at ref, which is in no table, the entry of key, and replaces any value there. parts is the
+// deadline of the value's parts.
 func (db *DB) adopt(key []byte, ref memory.Ref, parts int64) {
 	e := db.at(key)
 	db.vacate(e)
@@ -383,7 +383,7 @@ func (db *DB) Flush() (removed int) {
 	root, due := db.d.t.Detach()
 	db.d.big = [8]*bigOrder{}
 	db.k.noteSlots(db.index)
-	db.whole() // now, so that removed keys make no client ready
+	db.whole() // called before the removal, so that removed keys make no client ready
 	if due != 0 {
 		h.RetireTreeWide(due, value.KindDue, 0)
 	}
@@ -391,7 +391,7 @@ func (db *DB) Flush() (removed int) {
 	db.k.store.AfterPins(func() {
 		db.k.emptied = bytes
 		h.RetireTreeWide(root, value.KindDatabase, removed)
-		h.Unpark(bytes, removed) // after RetireTreeWide: at no moment is nothing pending
+		h.Unpark(bytes, removed) // after RetireTreeWide, so that the bytes count as leaving all the time
 	})
 	if !slices.ContainsFunc(db.k.all, func(d DB) bool { return d.d != nil && d.d.t.Len() > 0 }) {
 		db.k.store.Used = value.Encodings{}
@@ -399,7 +399,7 @@ func (db *DB) Flush() (removed int) {
 	return removed
 }
 
-// share estimates the bytes of the database: its part of the data is its part of the keys. O(databases).
+// share estimates the bytes of the database: it supposes that each key takes the same share of the data. O(databases).
 func (db *DB) share() int64 {
 	keys := 0
 	for i := range db.k.all {
@@ -412,9 +412,9 @@ func (db *DB) share() int64 {
 	return int64(float64(data) / float64(max(keys, 1)) * float64(db.d.t.Len()))
 }
 
-// Shape describes the index in memory (DEBUG HTSTATS). O(n).
+// Shape describes the hash table in memory (DEBUG HTSTATS). O(n).
 func (db *DB) Shape() table.Shape { db.k.assertHeld(); return db.d.t.Shape() }
 
 // Pin keeps the bytes of a Long value unchanged, and readable by any goroutine, until release. Any goroutine may call
-// release, once. Meanwhile writing or deleting the key copies the chunks it changes.
+// release, once. Until then, a write or a deletion of the key copies the chunks that it changes.
 func (db *DB) Pin(v value.Value) (release func()) { db.k.assertHeld(); return db.k.store.Pin(v.Root()) }

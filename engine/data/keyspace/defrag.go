@@ -6,21 +6,21 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Defrag is a walk of all databases that moves blocks out of slabs being emptied (memory.Heap.Evacuate). The zero
-// value begins one. A change between two calls may make it skip keys: they stay where they are.
+// A Defrag is a walk of all databases that moves blocks out of slabs being emptied (memory.Heap.Evacuate). Begin with
+// the zero value. After a change between two calls, the walk may skip keys; their blocks stay where they are.
 type Defrag struct {
 	Moved, Stayed         int64 // blocks of entries
-	KeysMoved, KeysStayed int64 // keys of which a block has moved, or none
+	KeysMoved, KeysStayed int64 // keys of which at least one block has moved, and others
 
 	db    int
 	spot  table.Spot
-	key   []byte // of the collection that is moved in steps; empty: none
+	key   []byte // the key of the collection that is moved in steps; empty if there is none
 	inner table.Spot
 	then  int // of the database, its keys, its fields and its sent are done
 }
 
 // Defragment continues d until all is done, or until stop returns true. It calls stop several times per millisecond. It
-// may only run while no view lives.
+// may only run while no view exists.
 func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
 	k.assertHeld()
 	for d.db < len(k.dbs) {
@@ -35,12 +35,12 @@ func (k *Keyspace) Defragment(d *Defrag, stop func() bool) (done bool) {
 	return true
 }
 
-// defragment continues with a database.
+// defragment continues the walk in one database.
 func (db *DB) defragment(d *Defrag, stop func() bool) (done bool) {
 	if d.then == 0 {
 		halt := func() bool { return len(d.key) > 0 || stop() }
 		if !db.d.t.Relocate(&d.spot, func(ref memory.Ref) memory.Ref { return db.relocate(d, ref) }, halt) {
-			return len(d.key) > 0 // if so, the caller comes again
+			return len(d.key) > 0 // if so, the caller calls again
 		}
 		d.then, d.spot = 1, table.Spot{}
 		if len(d.key) > 0 {
@@ -58,7 +58,7 @@ func (db *DB) defragment(d *Defrag, stop func() bool) (done bool) {
 	return true
 }
 
-// relocate moves an entry and what hangs off it.
+// relocate moves an entry and the blocks that belong to it.
 func (db *DB) relocate(d *Defrag, ref memory.Ref) memory.Ref {
 	store := &db.k.store
 	moved := store.Relocations
@@ -76,12 +76,12 @@ func (db *DB) relocate(d *Defrag, ref memory.Ref) memory.Ref {
 	return to
 }
 
-// relocateIndex moves an entry of fields.
+// relocateIndex moves an entry of the table fields.
 func (db *DB) relocateIndex(ref memory.Ref) memory.Ref {
 	return db.k.store.RelocateBlock(ref, memory.Index)
 }
 
-// defragLarge continues with a collection that is moved in steps.
+// defragLarge continues with a collection that is moved in several steps.
 func (db *DB) defragLarge(d *Defrag, stop func() bool) (done bool) {
 	db.d.t.Moved() // value.M3
 	_, ref := db.d.t.Find(table.Hash(d.key), d.key)

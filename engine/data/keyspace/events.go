@@ -12,7 +12,7 @@ func (db *DB) Touched(key []byte) {
 	db.touched(key)
 }
 
-// Signal offers key to the clients that are blocked on it, although its value was there before (XADD, RPUSH).
+// Signal offers key to the clients that are blocked on it, although the key existed before (XADD, RPUSH).
 func (db *DB) Signal(key []byte) {
 	if invariant.Enabled {
 		db.k.assertHeld()
@@ -22,7 +22,7 @@ func (db *DB) Signal(key []byte) {
 	}
 }
 
-// arrived handles that key has a value of type t that it did not have before.
+// arrived handles that key now has a value of type t, which it did not have before.
 func (db *DB) arrived(key []byte, t value.Type) {
 	if t == value.List || t == value.ZSet || t == value.Stream {
 		db.Signal(key)
@@ -39,21 +39,21 @@ func (db *DB) leaving(key []byte, t value.Type) {
 	}
 }
 
-// whole handles that the database's whole content is replaced or removed.
+// whole handles that the whole content of the database is replaced or removed.
 func (db *DB) whole() {
 	if db.k.Blocking > 0 && db.k.Hooks.Whole != nil {
 		db.k.Hooks.Whole(db.index)
 	}
 }
 
-// lapsed is touched for a key that is expired or evicted, or whose fields expired.
+// lapsed is touched for a key that expired, was evicted, or had fields that expired.
 func (db *DB) lapsed(key []byte) {
 	db.k.Lapsing = true
 	db.touched(key)
 	db.k.Lapsing = false
 }
 
-// touched calls Hooks.Touched if needed. It also sets the clock that only changes set, unless the key lapses.
+// touched calls Hooks.Touched if needed. Under an LRM policy it also sets the key's clock, unless the key lapses.
 func (db *DB) touched(key []byte) {
 	if db.k.Watching > 0 && db.k.Hooks.Touched != nil {
 		db.k.Hooks.Touched(db.index, key)

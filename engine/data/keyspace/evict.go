@@ -31,10 +31,10 @@ const (
 // in reports whether p is in a set of policies.
 func (p Policy) in(set uint32) bool { return 1<<p&set != 0 }
 
-// LFU reports whether the policy counts how often keys are used, so that the clock is a counter.
+// LFU reports whether the policy counts how often keys are used. Then the clock is a counter.
 func (p Policy) LFU() bool { return p.in(countUses) }
 
-// LRM reports whether the clock is the time of the last change. Reads leave it alone.
+// LRM reports whether the clock is the time of the last change. Reads do not change it.
 func (p Policy) LRM() bool { return p.in(timeChanges) }
 
 // volatileOnly reports whether the policy evicts only keys with a deadline.
@@ -44,13 +44,13 @@ func (p Policy) random() bool { return p == VolatileRandom || p == AllKeysRandom
 
 // A pool holds the best candidates for eviction among the keys sampled so far, the best last.
 //
-// A candidate is named by its hash: a copy of the key would cost memory just when it is short. The key may have been
-// removed or used since. So the key found now under the hash is evicted.
+// A candidate is named by its hash, because a copy of the key would cost memory just when memory is short. The key may
+// have been removed or used since. So EvictOne looks the hash up again and evicts the key that it finds.
 type pool struct {
 	n    int
 	at   [poolSize]candidate
-	refs []memory.Ref // of one sample
-	next int          // the database that a random policy took from last
+	refs []memory.Ref // the blocks of one sample
+	next int          // the database from which a random policy evicted last
 }
 
 type candidate struct {
@@ -61,8 +61,8 @@ type candidate struct {
 
 const poolSize = 16
 
-// EvictOne evicts one key by Policy. It returns false if the policy finds no key to evict. freed is how many bytes the
-// key held. A reclaimer frees a big value a little later.
+// EvictOne evicts one key by Policy. It returns false if the policy finds no key to evict. freed is the number of bytes
+// that the key held. A reclaimer frees a big value a little later.
 func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	k.assertHeld()
 	if k.Policy == NoEviction {
@@ -71,7 +71,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	if k.Policy.random() {
 		return k.evictRandom()
 	}
-	for range 64 { // candidates may be gone; each round samples again
+	for range 64 { // candidates may have been removed; each round samples again
 		keys := 0
 		for i := range k.dbs {
 			keys += k.gather(&k.dbs[i])
@@ -93,7 +93,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 	return 0, false
 }
 
-// holder returns the database whose content is d now, or nil.
+// holder returns the database whose content is now d, or nil.
 func (k *Keyspace) holder(d *data) *DB {
 	for i := range k.dbs {
 		if k.dbs[i].d == d {
@@ -103,7 +103,7 @@ func (k *Keyspace) holder(d *data) *DB {
 	return nil
 }
 
-// gather samples a database into the pool. It returns how many keys the policy may evict there.
+// gather samples a database into the pool. It returns the number of keys in the database that the policy may evict.
 func (k *Keyspace) gather(db *DB) int {
 	t := &db.d.t
 	n := t.Shown()
@@ -124,7 +124,7 @@ func (k *Keyspace) gather(db *DB) int {
 	return n
 }
 
-// score is higher the less v is worth keeping.
+// score returns a higher number the less v is worth keeping.
 func (k *Keyspace) score(v value.Value) uint64 {
 	switch k.Policy {
 	case VolatileLFU, AllKeysLFU:
@@ -136,7 +136,7 @@ func (k *Keyspace) score(v value.Value) uint64 {
 	}
 }
 
-// offer inserts a candidate by its score. If the pool is full, it must be better than the worst.
+// offer inserts a candidate by its score. If the pool is full, the candidate must be better than the worst in the pool.
 func (p *pool) offer(score uint64, v value.Value, d *data) {
 	at := 0
 	for at < p.n && p.at[at].score < score {
@@ -147,7 +147,7 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 	}
 	hash := d.t.HashOf(v.Key())
 	for i := range p.n {
-		if p.at[i].hash == hash && p.at[i].d == d { // it is there, with an older score
+		if p.at[i].hash == hash && p.at[i].d == d { // the pool has the key, with an older score
 			copy(p.at[i:], p.at[i+1:p.n])
 			p.n--
 			if i < at {
@@ -166,7 +166,7 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 	p.at[at] = candidate{score, hash, d}
 }
 
-// evictRandom evicts a random key, one database after the other.
+// evictRandom evicts a random key. Each call takes the next database that has one.
 func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	for range k.dbs {
 		k.pool.next = (k.pool.next + 1) % len(k.dbs)
@@ -187,7 +187,7 @@ func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	return 0, false
 }
 
-// evictSamples is how many elements are sampled for the size of an evicted collection.
+// evictSamples is the number of elements that are sampled to estimate the size of an evicted collection.
 const evictSamples = 5
 
 // evict removes the key at p.

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestEvictionByAge: at the limit each insert evicts one key. The number of old keys left shows whether the policy sees
-// all of them: draws that prefer some slots leave more.
+// TestEvictionByAge: at the limit, each insert evicts one key. The number of old keys left shows whether the policy
+// sees all of them, because samples that prefer some slots leave more.
 func TestEvictionByAge(t *testing.T) {
 	const keys = 20_000
 	for _, c := range []struct {
@@ -60,7 +60,8 @@ func TestEvictionByAge(t *testing.T) {
 	}
 }
 
-// TestLeastRecentlyModified: under the LRM policies the keys go in the order of their last change, whatever is read.
+// TestLeastRecentlyModified: under the LRM policies, keys are evicted in the order of their last change. Reads do not
+// matter.
 func TestLeastRecentlyModified(t *testing.T) {
 	for _, policy := range []Policy{AllKeysLRM, VolatileLRM} {
 		k := open(t)

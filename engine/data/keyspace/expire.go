@@ -17,7 +17,7 @@ func (db *DB) expires() bool {
 }
 
 // pastDue handles key, whose deadline has passed. It reports whether key counts as absent: it is removed, or hidden on
-// a replica. With Trusting it stays valid.
+// a replica. With Trusting, key stays valid and pastDue returns false.
 func (db *DB) pastDue(key []byte) bool {
 	if db.expires() {
 		db.expire(db.at(key))
@@ -32,7 +32,7 @@ func (db *DB) expire(e *value.Entry) {
 	e.Remove()
 }
 
-// expired counts that v is past its deadline, and calls the hooks before it is removed.
+// expired counts v as expired and calls the hooks. The caller removes v afterwards.
 func (db *DB) expired(v value.Value) {
 	k, key := db.k, v.Key()
 	k.lag.note(k.now - v.Deadline())
@@ -55,7 +55,7 @@ func (db *DB) drop(e *value.Entry) {
 	e.Remove()
 }
 
-// remove is drop of the key at p.
+// remove is drop for the key at p.
 func (db *DB) remove(p *table.Place, ref memory.Ref) {
 	e := &db.d.at
 	e.Stand(&db.d.t, *p, ref)
@@ -63,8 +63,8 @@ func (db *DB) remove(p *table.Place, ref memory.Ref) {
 }
 
 // ExpireDue removes keys and fields of hashes whose deadline has passed, earliest first, for at most limit. more means
-// that the time ran out. Each call begins with another database if the last ran out of time. While Trusting or Hiding
-// is set it does nothing. On a replica it removes only keys whose deadline was set there.
+// that the time ran out. After that, the next call begins with another database. While Trusting or Hiding is set it
+// does nothing. On a replica it removes only keys whose deadline was set there.
 func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	k.assertHeld()
 	if k.Trusting || k.Hiding {
@@ -102,9 +102,9 @@ func (k *Keyspace) ExpireDue(limit time.Duration) (expired int, more bool) {
 	return expired, false
 }
 
-// The times between two looks at the clock, for some due buckets. A key costs 0.2 µs. Where a virtual machine's host
-// must find the memory again, after a minute without use, it is 20 to 300 µs a page. So a slice begins with one bucket,
-// and takes more at once while they are quick.
+// expireDue reads the time after each batch of due buckets and adapts the size of the next batch. A key costs 0.2 µs.
+// Memory not used for a minute can cost 20 to 300 µs a page, because a virtual machine's host must find it again. So a
+// slice begins with one bucket, and takes more at once while they are quick.
 const (
 	quickBuckets = 20 * time.Microsecond
 	slowBuckets  = 50 * time.Microsecond
@@ -112,7 +112,7 @@ const (
 	bucketKeys   = 7
 )
 
-// nextBuckets returns how many buckets to take next, after n took this long.
+// nextBuckets returns how many buckets to take next, when the last n buckets took this long.
 func nextBuckets(n int, took time.Duration) int {
 	switch {
 	case took > slowBuckets:
@@ -124,7 +124,7 @@ func nextBuckets(n int, took time.Duration) int {
 }
 
 // expireDue removes due keys, some buckets of a segment at a time, until the time stop. While it takes one bucket at a
-// time, it checks the time after each key.
+// time, it checks the time after each key. out means that time ran out while keys were due.
 func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	k, t := db.k, &db.d.t
 	now := t.TickNow(k.now)
@@ -134,12 +134,12 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 		least := t.Least()
 		for i := range d.N {
 			if out {
-				d.Stays(i, least) // not due earlier, as far as is known without reading its block
+				d.Stays(i, least) // the best bound without reading the block
 				continue
 			}
 			if db.expireOne(d, i) {
 				expired++
-				// After a removal: a bucket left without progress would come first again.
+				// Check only after a removal. A bucket left without progress would come first again.
 				out = d.Most == 1 && time.Now().After(stop)
 			}
 		}
@@ -160,14 +160,15 @@ func (db *DB) expireDue(stop time.Time) (expired int, out bool) {
 	return expired, false
 }
 
-// expireOne removes the i-th key of d. If its deadline has not passed, it records when it is due and returns false.
+// expireOne removes the i-th key of d. If the key is not to be removed now, it records when the key is due and returns
+// false.
 func (db *DB) expireOne(d *table.Due, i int) bool {
 	v := value.At(d.Refs[i])
 	if deadline := v.Deadline(); deadline >= db.k.now {
 		d.Stays(i, db.d.t.Tick(deadline))
 		return false
 	}
-	if db.k.conceals(v.Key()) { // its move's source removes it
+	if db.k.conceals(v.Key()) { // the node that the slot comes from removes it
 		d.Stays(i, db.d.t.Tick(db.k.now+hiddenFor))
 		return false
 	}
@@ -183,8 +184,8 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 	return true
 }
 
-// NextDeadline is when ExpireDue may next have something to do, in Unix ms: at most 16 ms after the nearest deadline.
-// 0: there is no deadline.
+// NextDeadline returns when ExpireDue may next have something to do, in Unix ms. That is at most 16 ms after the
+// nearest deadline. It returns 0 if there is no deadline.
 func (k *Keyspace) NextDeadline() int64 {
 	if invariant.Enabled {
 		k.assertHeld()
@@ -209,7 +210,7 @@ type Lag struct {
 	P50, P99, Max int64
 }
 
-// lagCounts counts lags: exactly below 32 ms, above that in sixteen steps to a doubling.
+// lagCounts counts lags. Below 32 ms it counts each value; above that it has sixteen steps to a doubling.
 type lagCounts struct {
 	n, max int64
 	counts [lagBuckets]int64
@@ -229,7 +230,7 @@ func lagBucket(ms int64) int {
 	return min(lagExact+(top-1)*lagSteps+int(ms>>top)-lagSteps, lagBuckets-1)
 }
 
-// lagOf returns the greatest lag of a bucket.
+// lagOf returns the greatest lag that bucket b counts.
 func lagOf(b int) int64 {
 	if b < lagExact {
 		return int64(b)
@@ -255,7 +256,7 @@ func (l *lagCounts) quantile(q float64) int64 {
 	return l.max
 }
 
-// Lag is how late keys were removed after their deadline, by ExpireDue or a lookup, since ResetStats.
+// Lag returns how late keys were removed after their deadline, by ExpireDue or a lookup, since ResetStats.
 func (k *Keyspace) Lag() Lag {
 	k.assertHeld()
 	l := &k.lag

@@ -12,9 +12,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Fakes replace the types' own packages: a set and a hash that are packed while they are small, a list that always is.
-// A packed fake has a listpack's header, and then a row of elements, each a length byte and its bytes. A hash has field
-// and value in turn.
+// Fakes replace the packages of the types: a set and a hash that are packed while they are small, and a list that
+// always is. A packed fake has a listpack's header, and then a row of elements, each a length byte and its bytes. A
+// hash has field and value in turn.
 const (
 	kindFakeSet  = value.KindModule + 2
 	kindFakeHash = value.KindModule + 3
@@ -77,10 +77,10 @@ func sign(b []byte, n int) []byte {
 // row returns the elements of a packed fake.
 func row(b []byte) []byte { return b[listpack.HeaderLen:] }
 
-// cut returns the first element of a row and what follows it.
+// cut returns the first element of a row and the rest of the row.
 func cut(b []byte) (element, rest []byte) { return b[1 : 1+b[0]], b[1+b[0]:] }
 
-// find returns where in a row element is, among every n-th.
+// find returns the offset of element in a row. It looks only at every n-th element.
 func find(b []byte, element string, n int) int {
 	for rest, i := b, 0; len(rest) > 0; i++ {
 		var el []byte
@@ -109,7 +109,7 @@ func splice(e *value.Edit, off, del int, elements ...string) {
 	}
 }
 
-// toSet and toHash make a structure of a packed fake.
+// toSet and toHash turn a packed fake into a structure.
 func toSet(e *value.Edit) {
 	t := table.New(e.Heap(), table.Member, e.Store().Base)
 	for b := row(e.Packed()); len(b) > 0; {
@@ -234,7 +234,8 @@ func fakeSetField(db *DB, key []byte, field, val string, deadline int64) {
 	}
 }
 
-// fakeRepack packs the set or hash at key again, whatever its size, as one piece. It loses the deadlines of its fields.
+// fakeRepack packs the set or hash at key again, whatever its size, into one block. The deadlines of its fields are
+// lost.
 func fakeRepack(db *DB, key []byte) {
 	e := db.Edit(key)
 	text := fakeText(e.Value())
@@ -253,7 +254,7 @@ func fakeRepack(db *DB, key []byte) {
 	}
 }
 
-// fakeReroot gives the structure at key another root block.
+// fakeReroot moves the structure at key to another root block.
 func fakeReroot(db *DB, key []byte) {
 	e := db.Edit(key)
 	if e.Packed() != nil {
@@ -265,8 +266,8 @@ func fakeReroot(db *DB, key []byte) {
 	e.Reroot(ref)
 }
 
-// fakeMove moves members from one set to another with two Edits, element by element. So one is changed while the other
-// is open.
+// fakeMove moves members from one set to another with two Edits, element by element. So each set is changed while the
+// Edit of the other is open.
 func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	a, b := db.Edit(from), edit(dst, to, value.Set)
 	for _, m := range members {
@@ -296,7 +297,7 @@ func fakeMove(db *DB, from []byte, dst *DB, to []byte, members []string) {
 	}
 }
 
-// expireFakeFields is ExpireFields for fakes.
+// expireFakeFields is Keyspace.ExpireFields for fakes.
 func expireFakeFields(e *value.Edit, now int64, budget int, gone func([]byte)) (next int64, n int) {
 	root, t := openFake(e, table.Field)
 	var d table.Due
@@ -319,7 +320,8 @@ func expireFakeFields(e *value.Edit, now int64, budget int, gone func([]byte)) (
 	return t.LeastDeadline(), n
 }
 
-// fakeText returns a collection as text, the same for each encoding: a list's elements in order, others sorted.
+// fakeText returns a collection as text that does not depend on the encoding. A list's elements are in order, others
+// are sorted.
 func fakeText(v value.Value) string {
 	var elements []string
 	if b := v.Packed(); b != nil {

@@ -8,37 +8,39 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Deadlines of parts of values. Each database has a table of the hashes with volatile fields, and one of the streams
-// that remember messages of producers. Their entries have a key and a deadline, the least of the value's parts, but no
-// value. So the index of deadlines finds a hash when its first field is due, to the tick.
+// Parts of values have deadlines too. Each database has a table (fields) of the hashes with volatile fields. Another
+// one (sent) lists the streams that remember message names of producers (XADD IDMP). An entry in these tables has a key
+// and the least deadline of the value's parts, but no value. So the index of deadlines finds a hash when its first
+// field is due, to the tick.
 //
 // keyspace.F1. A key is in fields only if it is a hash, and in sent only if it is a stream. It is removed there when
 // the value is removed or replaced. It moves along when the value is moved.
-// keyspace.F2. The deadline there is at most the least of the value's parts. It may be earlier, and becomes exact when
-// it comes.
-// keyspace.F3. No view reads the two: blocks are edited and freed at once, whatever their slots' shared marks say.
+// keyspace.F2. The deadline there is at most the least deadline of the value's parts. It may be earlier. It becomes
+// exact when it passes.
+// keyspace.F3. No view reads the two tables. So their blocks are edited and freed at once, even if their slots are
+// marked as shared.
 
-// FieldsDeadline returns the deadline that SetFieldsDeadline set for key; 0 for none.
+// FieldsDeadline returns the deadline that SetFieldsDeadline set for key, or 0 for none.
 func (db *DB) FieldsDeadline(key []byte) int64 {
 	db.k.assertHeld()
 	return deadlineIn(&db.d.fields, key)
 }
 
-// SetFieldsDeadline sets when the first field of the hash at key is due, in Unix ms; 0: none has a deadline. Commands
-// that change or remove deadlines of fields call it. A deadline that is too early does no harm.
+// SetFieldsDeadline sets when the first field of the hash at key is due, in Unix ms. 0 means that no field has a
+// deadline. Commands that change or remove deadlines of fields call it. A deadline that is too early does no harm.
 func (db *DB) SetFieldsDeadline(key []byte, ms int64) { db.setDeadlineIn(&db.d.fields, key, ms) }
 
-// SentDeadline returns the deadline that SetSentDeadline set for key; 0 for none.
+// SentDeadline returns the deadline that SetSentDeadline set for key, or 0 for none.
 func (db *DB) SentDeadline(key []byte) int64 {
 	db.k.assertHeld()
 	return deadlineIn(&db.d.sent, key)
 }
 
-// SetSentDeadline sets when the stream at key forgets the first message of a producer, in Unix ms; 0: it has none. A
-// deadline that is too early does no harm.
+// SetSentDeadline sets when the stream at key forgets the first message name of a producer, in Unix ms. 0 means that it
+// remembers none. A deadline that is too early does no harm.
 func (db *DB) SetSentDeadline(key []byte, ms int64) { db.setDeadlineIn(&db.d.sent, key, ms) }
 
-// SetPartsDeadline is SetFieldsDeadline or SetSentDeadline of the value at key, of type t.
+// SetPartsDeadline calls SetFieldsDeadline or SetSentDeadline for the value at key, by its type t.
 func (db *DB) SetPartsDeadline(t value.Type, key []byte, ms int64) {
 	db.k.assertHeld()
 	if parts := db.d.partsOf(t); parts != nil {
@@ -46,7 +48,7 @@ func (db *DB) SetPartsDeadline(t value.Type, key []byte, ms int64) {
 	}
 }
 
-// partsOf is the table with the deadlines of parts of values of type t, or nil.
+// partsOf returns the table with the deadlines of parts of values of type t, or nil.
 func (d *data) partsOf(t value.Type) *table.Table {
 	switch t {
 	case value.Hash:
@@ -57,7 +59,7 @@ func (d *data) partsOf(t value.Type) *table.Table {
 	return nil
 }
 
-// partsDeadline is the deadline of the parts of the value at key, of type t; 0 for none.
+// partsDeadline returns the least deadline of the parts of the value at key, of type t, or 0 for none.
 func (db *DB) partsDeadline(t value.Type, key []byte) int64 {
 	if parts := db.d.partsOf(t); parts != nil {
 		return deadlineIn(parts, key)
@@ -113,7 +115,7 @@ func (k *Keyspace) FieldsHaveDeadlines() bool {
 	return false
 }
 
-// MessagesRemembered reports whether a stream remembers messages of producers.
+// MessagesRemembered reports whether a stream remembers message names of producers.
 func (k *Keyspace) MessagesRemembered() bool {
 	k.assertHeld()
 	for i := range k.dbs {
@@ -136,17 +138,18 @@ func (db *DB) flushParts(t *table.Table) {
 	db.k.heap.RetireTreeWide(root, value.KindFields, 0)
 }
 
-// expireFieldsAtOnce is the most parts of one value that are removed before other keys follow, and before partsDue
-// checks the time.
+// expireFieldsAtOnce is the largest number of parts of one value that are removed before other keys get their turn, and
+// before partsDue checks the time.
 const expireFieldsAtOnce = 128
 
-// expireFieldsDue removes due fields, hash by hash, until the time stop. out means that it stopped early.
+// expireFieldsDue removes due fields, hash by hash, until the time stop. out means that time ran out while fields were
+// due.
 func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	return db.partsDue(&db.d.fields, stop, db.expireFields)
 }
 
-// ForgetDue has streams forget the messages of producers that are due, for at most limit. Each server does so, also a
-// replica. more means that the time ran out.
+// ForgetDue makes streams forget the message names of producers that are due, for at most limit. Every server does so,
+// also a replica. more means that the time ran out.
 func (k *Keyspace) ForgetDue(limit time.Duration) (more bool) {
 	k.assertHeld()
 	var stop time.Time
@@ -166,7 +169,7 @@ func (k *Keyspace) ForgetDue(limit time.Duration) (more bool) {
 	return false
 }
 
-// forget has the stream at key forget some messages that are due.
+// forget makes the stream at key forget some message names that are due.
 func (db *DB) forget(key []byte) (next int64, n int) {
 	if e := db.edit(key); e.Value().Exists() && db.k.Forget != nil {
 		db.hand(e)
@@ -175,8 +178,9 @@ func (db *DB) forget(key []byte) (next int64, n int) {
 	return 0, 0
 }
 
-// partsDue calls remove for each key in t whose deadline has come, until the time stop. remove removes some parts that
-// are due, and returns when the next one is, 0 if none is left, and their number. out means that it stopped early.
+// partsDue calls remove for each key in t whose deadline has passed, until the time stop. remove removes some parts
+// that are due. It returns when the next part is due (0 if none is left) and the number removed. out means that time
+// ran out while parts were due.
 func (db *DB) partsDue(t *table.Table, stop time.Time, remove func(key []byte) (next int64, n int)) (
 	removed int, out bool) {
 	k := db.k
@@ -214,8 +218,8 @@ func (db *DB) partsDue(t *table.Table, stop time.Time, remove func(key []byte) (
 	return removed, false
 }
 
-// expireFields removes some due fields of the hash at key. It returns when the next one is due, and 0 if none is left;
-// key may then be removed. It does not write to fields.
+// expireFields removes some due fields of the hash at key. It returns when the next field is due, or 0 if none has a
+// deadline. In the latter case the hash may have been removed. It does not write to the table fields.
 func (db *DB) expireFields(key []byte) (next int64, n int) {
 	k := db.k
 	e := db.edit(key)
@@ -246,10 +250,10 @@ func (db *DB) expireFields(key []byte) (next int64, n int) {
 	return next, n
 }
 
-// Emptied as a result of ExpireFields: the hash has no field left.
+// Emptied is the result of ExpireFields that means that the hash has no field left.
 const Emptied int64 = -1
 
-// destroyFields frees fields.
+// destroyFields frees a table of deadlines of parts.
 var destroyFields = table.Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (done bool, spent int) {
 	r.Free(ref, memory.Index)
 	return true, 1

@@ -11,7 +11,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// free are the methods that need no turn: they return a part of the whole, or what never changes.
+// free lists the methods that need no turn: they return a part of a Keyspace, or data that never changes.
 var free = []string{
 	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.InSlot", "Keyspace.Len",
 	"Keyspace.Store", "Keyspace.Writer",
@@ -20,8 +20,7 @@ var free = []string{
 	"Writer.Close", "Writer.Int", "Writer.String",
 }
 
-// TestMethodsAssertTheTurn: each method asserts the turn before it does anything, or is in the list of those that
-// need none (keyspace.H1).
+// TestMethodsAssertTheTurn: each method asserts the turn before it does anything, or is listed in free (keyspace.H1).
 func TestMethodsAssertTheTurn(t *testing.T) {
 	h, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
@@ -62,7 +61,7 @@ func TestMethodsAssertTheTurn(t *testing.T) {
 	}
 }
 
-// sample returns an argument of a type: a key, or zero.
+// sample returns an argument of a type: a key for a byte slice, otherwise the zero value.
 func sample(of reflect.Type) reflect.Value {
 	switch of {
 	case reflect.TypeFor[[]byte]():

@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestHiddenDatabases: a data set in the hidden databases is in no view, does not expire, and replaces the visible one
-// by Swap.
+// TestHiddenDatabases: a data set in the hidden databases is in no view and does not expire. Swap makes it replace the
+// visible one.
 func TestHiddenDatabases(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 8})
 	if err != nil {
@@ -59,7 +59,8 @@ func TestHiddenDatabases(t *testing.T) {
 	}
 }
 
-// TestOwnKeysOfAReplica: a replica removes keys whose deadline was set there, and none that came from its primary.
+// TestOwnKeysOfAReplica: a replica removes keys whose deadline was set on it. It removes no key that came from its
+// primary.
 func TestOwnKeysOfAReplica(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 8})
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"spindle/internal/slots"
 )
 
-// TestModelHiddenSlots: random writes beside a map, while slots are hidden and shown. Counts, walks, draws and views
-// have the keys of slots that are shown.
+// TestModelHiddenSlots makes random writes to a keyspace and to a map, while slots are hidden and shown. Counts, walks,
+// samples and views include only keys of slots that are shown.
 func TestModelHiddenSlots(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 4})
 	if err != nil {
@@ -119,7 +119,7 @@ func TestModelHiddenSlots(t *testing.T) {
 	}
 }
 
-// TestHiddenKeysStay: keys of hidden slots neither expire nor are evicted. When their slot is shown they do.
+// TestHiddenKeysStay: keys of hidden slots neither expire nor are evicted. Once their slot is shown, they do and are.
 func TestHiddenKeysStay(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 type Keyspace struct {
 	Hooks    Hooks
 	Stats    Stats
-	Watching int  // keys under WATCH and clients that track: above 0 Hooks.Touched is called
+	Watching int  // the number of keys under WATCH and of tracking clients; above 0, Hooks.Touched is called
 	Lapsing  bool // the key passed to Hooks.Touched has expired or is evicted: no command has changed it
-	Blocking int  // keys that blocked clients wait for: above 0 Hooks.Ready, Gone and Whole are called
+	Blocking int  // the number of keys that blocked clients wait for; above 0, Hooks.Ready, Gone and Whole are called
 	Replica  bool // expired keys are hidden, not removed: the primary removes them
 	Trusting bool // expired keys count as valid: while loading, and for commands from the primary
 	Hiding   bool // expired keys are hidden, not removed, for another reason (CLIENT PAUSE)
@@ -28,22 +28,22 @@ type Keyspace struct {
 	LFULogFactor int    // lfu-log-factor
 	LFUDecayTime int    // lfu-decay-time, minutes
 
-	// ExpireFields removes up to budget fields of the hash e that are past their deadline. It calls gone before each.
-	// It returns the least deadline that is left (0: none, Emptied: no field either) and the number of fields. It
-	// leaves an emptied hash in place. register sets it.
+	// ExpireFields removes up to budget fields of the hash e that are past their deadline. It calls gone before it
+	// removes each. It returns the least deadline that is left and the number of fields removed. The deadline is 0 if
+	// none is left, and Emptied if no field is left. It leaves an emptied hash in place. register sets it.
 	ExpireFields func(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int)
-	// Forget removes up to budget messages of producers that the stream e has remembered for long enough. It returns when
-	// the next one is due (Unix ms, 0: none is left) and the number of messages.
+	// Forget removes up to budget message names of producers that the stream e has remembered for long enough. It
+	// returns when the next one is due (Unix ms, 0 if none is left) and the number removed.
 	Forget func(e *value.Edit, now int64, budget int) (next int64, n int)
 
 	heap   *memory.Heap
 	bySlot bool         // Options.Slots
 	slots  []slotCounts // of each database in cluster mode
-	hidden table.Hidden // slots of moves that are not over (slots.go)
+	hidden table.Hidden // slots whose move to this node is not finished (slots.go)
 	store  value.Store
 	now    int64
 	dbs    []DB // the databases that clients see
-	all    []DB // dbs, then as many hidden ones, for a data set that will replace them (Beside)
+	all    []DB // dbs, then as many hidden ones, for a data set that will replace them (Hidden)
 	rng    rand.PCG
 	lag    lagCounts
 	pool   pool
@@ -60,12 +60,12 @@ type Keyspace struct {
 	names Names // of fields that expireFields is removing
 
 	big    bigKeys
-	handed *value.Edit   // the last Edit handed out
-	edits  [4]value.Edit // handed out in turn (value.Edit, keyspace.K1)
+	handed *value.Edit   // the last Edit that a command got
+	edits  [4]value.Edit // commands get these one after the other (value.Edit, keyspace.K1)
 	editAt uint
 
 	ahead  [prefetchAhead]prefetch
-	aheadN uint     // since Prefetched
+	aheadN uint     // calls of Prefetch since Prefetched
 	last   lastEdit // see Again
 }
 
@@ -73,26 +73,31 @@ type Keyspace struct {
 type Options struct {
 	Databases int    // default 16
 	StartMs   int64  // Unix ms of tick 0 of deadlines; default now. Deadlines much below it should not occur
-	Seed      uint64 // of random choices; default from the clock
-	BigKeys   bool   // follow which keys are largest
+	Seed      uint64 // the seed of random choices; default from the clock
+	BigKeys   bool   // keep track of the largest keys
 	Slots     bool   // cluster mode: a hash slot's keys lie together and are counted
 }
 
-// Hooks are the events that the core receives. The key is lent for the call. A hook must not write to a database.
+// Hooks are the events that the core receives. The key is lent to the hook for the duration of the call. A hook must
+// not write to a database.
 type Hooks struct {
 	Expired func(db int, key []byte) // before a key past its deadline is removed
 	Evicted func(db int, key []byte) // before a key is evicted
 	Touched func(db int, key []byte) // when a key is changed, removed, expired or evicted, only while Watching > 0
 
-	// When a list, sorted set or stream appears under key, or Signal is called, only while Blocking > 0.
+	// Ready is called when a list, sorted set or stream appears under key, and by Signal. It is only called while
+	// Blocking > 0.
 	Ready func(db int, key []byte)
 	Gone  func(db int, key []byte) // when a stream leaves its key, only while Blocking > 0
-	// When the whole content of the database changes (SWAPDB, FLUSHDB), only while Blocking > 0.
+	// Whole is called when the whole content of the database changes (SWAPDB, FLUSHDB). It is only called while
+	// Blocking > 0.
 	Whole func(db int)
 
-	// Before a field of a hash past its deadline is removed. wanted: FieldsExpired is to get its name.
+	// FieldExpired is called before a field past its deadline is removed from a hash. If it returns true, FieldsExpired
+	// receives the field's name.
 	FieldExpired func(db int, key, field []byte) (wanted bool)
-	// After fields of a hash. fields are the names that were wanted; emptied: key goes too.
+	// FieldsExpired is called after fields of a hash were removed. fields are the names that FieldExpired asked for.
+	// emptied means that key is removed too.
 	FieldsExpired func(db int, key []byte, fields [][]byte, emptied bool)
 
 	Sought func(db int, key []byte) // at each search for a key, in builds that check (TestFinder of engine/catalogue)
@@ -105,11 +110,11 @@ type Stats struct {
 	ExpiredFields  int64 // expired_subkeys
 	Evicted        int64 // evicted_keys
 	TimeCapReached int64 // expired_time_cap_reached_count
-	KeysByCycle    int64 // expired_keys_active: those of Expired that no command looked for
+	KeysByCycle    int64 // expired_keys_active: the part of Expired that ExpireDue removed
 	FieldsByCycle  int64 // expired_subkeys_active
 }
 
-// New makes the empty databases in h, whose Options.Databases is at least o.Databases.
+// New makes the empty databases in h. The Options.Databases of h must be at least o.Databases.
 func New(h *memory.Heap, o Options) *Keyspace {
 	if o.Databases <= 0 {
 		o.Databases = 16
@@ -144,7 +149,8 @@ func New(h *memory.Heap, o Options) *Keyspace {
 	return k
 }
 
-// HeldBy sets the function with which turn-only methods assert the turn first, in builds that check (keyspace.H1).
+// HeldBy sets the function with which turn-only methods first assert that the turn is held, in builds that check
+// (keyspace.H1).
 func (k *Keyspace) HeldBy(assert func()) { k.held = assert }
 
 // assertHeld panics unless the caller holds the turn, in builds that check.
@@ -157,7 +163,7 @@ func (k *Keyspace) assertHeld() {
 	}
 }
 
-// begin makes database i, empty.
+// begin creates database i, empty.
 func (k *Keyspace) begin(i int, startMs int64) {
 	d := new(data)
 	d.t.Init(&k.store, i)
@@ -172,9 +178,9 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	k.noteSlots(i)
 }
 
-// Hidden returns the number of the first of Len hidden databases. A new data set is built there: DB(Hidden()+i) will
-// replace DB(i) by Swap. No view includes them, and no key in them expires or is evicted. They need a heap with twice
-// as many databases.
+// Hidden returns the number of the first of Len hidden databases, in which a new data set is built. Swap then exchanges
+// DB(Hidden()+i) with DB(i). No view includes hidden databases, and no key in them expires or is evicted. They need a
+// heap with twice as many databases.
 func (k *Keyspace) Hidden() int {
 	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
@@ -185,22 +191,24 @@ func (k *Keyspace) Hidden() int {
 	return len(k.dbs)
 }
 
-// Store holds what values store outside their entries. Packages of value's types use it, and loaders that build roots.
+// Store returns the store of what values keep outside their entries. The packages of the value types use it, and
+// loaders that build roots.
 func (k *Keyspace) Store() *value.Store { return &k.store }
 
-// Rand is the source of random choices.
+// Rand returns the source of random choices.
 func (k *Keyspace) Rand() *rand.PCG { k.assertHeld(); return &k.rng }
 
-// Heap is the memory of the databases.
+// Heap returns the memory of the databases.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
 
 // Len is the number of databases.
 func (k *Keyspace) Len() int { return len(k.dbs) }
 
-// DB returns database i, 0 <= i < Len, or a hidden one of Beside.
+// DB returns database i, 0 <= i < Len, or a hidden one (Hidden).
 func (k *Keyspace) DB(i int) *DB { return &k.all[i] }
 
-// SetNow sets the time, in Unix ms. The core calls it once per batch. It also takes back what readers have unpinned.
+// SetNow sets the time, in Unix ms. The core calls it once per batch. It also takes back the blocks that readers have
+// unpinned.
 func (k *Keyspace) SetNow(ms int64) {
 	if invariant.Enabled {
 		k.assertHeld()
@@ -209,10 +217,10 @@ func (k *Keyspace) SetNow(ms int64) {
 	k.store.Unpin()
 }
 
-// Now is the time of the last SetNow.
+// Now returns the time of the last SetNow.
 func (k *Keyspace) Now() int64 { k.assertHeld(); return k.now }
 
-// Swap exchanges the contents of databases i and j (SWAPDB, Beside).
+// Swap exchanges the contents of databases i and j (SWAPDB, Hidden).
 func (k *Keyspace) Swap(i, j int) {
 	k.assertHeld()
 	k.all[i].d, k.all[j].d = k.all[j].d, k.all[i].d
@@ -230,8 +238,8 @@ type prefetch struct {
 }
 
 // Prefetch starts the cache misses of a later Lookup of key. Call it for all keys of a batch, then Prefetched, then
-// Lookup in the same order. It fetches the bucket at once. It fetches the block when eight more keys have come, or at
-// Prefetched.
+// Lookup in the same order. It fetches the key's bucket at once. It fetches the key's block after eight more calls, or
+// in Prefetched.
 func (db *DB) Prefetch(key []byte) {
 	db.k.assertHeld()
 	k, t := db.k, &db.d.t
@@ -255,14 +263,14 @@ func (k *Keyspace) Prefetched() {
 	k.aheadN = 0
 }
 
-// seek calls Hooks.Sought at each search for a key, in builds that check.
+// seek calls Hooks.Sought at each search for a key, in builds that check invariants.
 func (db *DB) seek(key []byte) {
 	if invariant.Enabled && db.k.Hooks.Sought != nil {
 		db.k.Hooks.Sought(db.index, key)
 	}
 }
 
-// find returns the value at key, past its deadline or not.
+// find returns the value at key, even past its deadline.
 func (db *DB) find(key []byte) value.Value {
 	db.k.assertHeld()
 	db.seek(key)
@@ -274,8 +282,8 @@ func (db *DB) find(key []byte) value.Value {
 	return value.At(ref)
 }
 
-// at returns key's entry, past its deadline or not, for a caller that will write to it. It is valid until the next call
-// of at in any database.
+// at returns key's entry, even past its deadline, for a caller that will write to it. The entry is valid until the next
+// call of at in any database.
 func (db *DB) at(key []byte) *value.Entry {
 	db.k.assertHeld()
 	db.seek(key)

@@ -22,7 +22,7 @@ func text(v value.Value) string {
 	return string(v.AppendTo(nil))
 }
 
-// TestExpiryByLookup covers which modes see and which remove a key past its deadline.
+// TestExpiryByLookup covers in which modes a lookup sees a key past its deadline, and in which it removes the key.
 func TestExpiryByLookup(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -66,7 +66,7 @@ func TestExpiryByLookup(t *testing.T) {
 			if (db.Len() == 0) != c.removed {
 				t.Errorf("ExpireDue leaves %d keys", db.Len())
 			}
-			// A write replaces a hidden key, with its deadline.
+			// A write replaces a hidden key together with its deadline.
 			created := db.SetString([]byte("k"), []byte("w"), KeepTTL)
 			v := db.Lookup([]byte("k"))
 			if c.name == "loading" {
@@ -80,7 +80,7 @@ func TestExpiryByLookup(t *testing.T) {
 	}
 }
 
-// TestExpireDueLag: keys are removed in time, and Lag tells how late.
+// TestExpireDueLag: keys are removed in time, and Lag reports how late.
 func TestExpireDueLag(t *testing.T) {
 	k := open(t)
 	for i := range 20_000 {
@@ -112,7 +112,7 @@ func TestExpireDueLag(t *testing.T) {
 	}
 }
 
-// TestExpireDueIsSliced: ExpireDue stops when its time is over, and says so.
+// TestExpireDueIsSliced: ExpireDue stops when its time is over, and returns true for more.
 func TestExpireDueIsSliced(t *testing.T) {
 	k := open(t)
 	for i := range 50_000 {
@@ -130,8 +130,8 @@ func TestExpireDueIsSliced(t *testing.T) {
 	}
 }
 
-// TestExpireDueWithoutTime: without any time ExpireDue still removes one key per call. Memory may be so slow that one
-// key takes a whole slice.
+// TestExpireDueWithoutTime: with a limit of zero, ExpireDue still removes one key per call. Memory may be so slow that
+// one key takes a whole slice.
 func TestExpireDueWithoutTime(t *testing.T) {
 	k := open(t)
 	const n = 2000
@@ -163,8 +163,8 @@ func TestExpireDueWithoutTime(t *testing.T) {
 	}
 }
 
-// TestPostponedFieldsTakeNoTime: postponed deadlines are found due by their old bounds. Without time, a slice checks
-// one group of buckets.
+// TestPostponedFieldsTakeNoTime: postponed deadlines are found due by their old bounds. With a limit of zero, a slice
+// checks one group of buckets.
 func TestPostponedFieldsTakeNoTime(t *testing.T) {
 	k := open(t)
 	const n = 20_000
@@ -189,7 +189,7 @@ func TestPostponedFieldsTakeNoTime(t *testing.T) {
 	}
 }
 
-// TestNextBuckets: small steps where memory is slow, large ones where it is fast.
+// TestNextBuckets: steps are small where memory is slow, and large where it is fast.
 func TestNextBuckets(t *testing.T) {
 	for _, c := range []struct {
 		n    int
@@ -243,7 +243,7 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestSetBulk adopts a run without a copy, and the value behaves like any other.
+// TestSetBulk adopts a run of blocks without a copy. The value then behaves like any other.
 func TestSetBulk(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -278,7 +278,7 @@ func TestSetBulk(t *testing.T) {
 	}
 }
 
-// TestNoAllocations runs the common operations of a server.
+// TestNoAllocations runs the common operations of a server; they allocate nothing on the Go heap.
 func TestNoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -304,7 +304,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// TestAgain: a key that was just found is found in its present state, whatever was done in between.
+// TestAgain: after Again, a lookup returns the key's present state, whatever was done since the last one.
 func TestAgain(t *testing.T) {
 	key, gone := []byte("again"), "(none)"
 	others := func(db *DB, n int) {
@@ -370,7 +370,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainInAnotherDatabase: two databases with the same number of moves are told apart.
+// TestAgainInAnotherDatabase: Again does not confuse two databases whose tables have made the same number of moves.
 func TestAgainInAnotherDatabase(t *testing.T) {
 	k, key := open(t), []byte("again")
 	for i := range 2 {
@@ -387,7 +387,7 @@ func TestAgainInAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestEditAgain: the Edit of a key that is named again is valid until another write or move. Its own writes do not end
+// TestEditAgain: the Edit of a key named by Again stays valid until another write or move. Its own writes do not end
 // it.
 func TestEditAgain(t *testing.T) {
 	key := []byte("again")
@@ -459,7 +459,7 @@ func TestEditAgain(t *testing.T) {
 	}
 }
 
-// TestEditAgainExpires: a key that is named again expires in time, and each use counts.
+// TestEditAgainExpires: a key named by Again expires in time, and each use of it counts.
 func TestEditAgainExpires(t *testing.T) {
 	key := []byte("again")
 	k := newFakeKeyspace(t)
@@ -543,7 +543,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSavedClocks: if a key was used while a saver was at work, the saver reads that it was just used.
+// TestSavedClocks: if a key was used while a saver was working, the saver reads that the key was just used.
 func TestSavedClocks(t *testing.T) {
 	for _, policy := range []Policy{AllKeysLRU, VolatileLFU, VolatileLRM} {
 		k := open(t)

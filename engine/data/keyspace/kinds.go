@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value/zset"
 )
 
-// register registers the structures of collections, a line for each type's package. Each says how to destroy, copy and
-// measure one.
+// register registers the structures of collections, one line for each type's package. Each structure has functions that
+// destroy, copy and measure it.
 func (k *Keyspace) register() {
 	k.store.Register(value.KindSet, set.Structure)
 	k.store.Register(value.KindZSet, zset.Structure)

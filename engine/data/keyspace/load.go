@@ -6,7 +6,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Reserve announces that the database will have about n keys when a load has ended. 0 ends the load.
+// Reserve announces that the database will have about n keys when a load has ended. Reserve(0) ends the load.
 func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 
 // A Loader adds many new keys to a database, in any order. The holder of the turn calls its methods.
@@ -16,33 +16,33 @@ func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 //	                                                             └─▶ Full ─▶ Settle ─▶ the table
 //
 // In the order of a file, each key would go to another segment of the table. Neither the segment nor its address
-// translation would be cached, and waiting for them was a third of a load's time. A pile's keys go to few segments,
-// which stay in the cache (compare BenchmarkLoader with BenchmarkSet/new).
+// translation would be cached, and waiting for them was a third of a load's time. The keys of one pile go to few
+// segments, which stay in the cache (compare BenchmarkLoader with BenchmarkSet/new).
 //
-// keyspace.L1. A key in a pile is in no view, no lookup and no count; it only counts as used memory.
+// keyspace.L1. Views, lookups and counts do not see a key in a pile. It only counts as used memory.
 // keyspace.L2. The keys of a pile enter the table in the order in which they were added. So of two equal keys the
 // second is the duplicate.
-// keyspace.L3. At most one pile is full. Then no key is added before it has settled.
+// keyspace.L3. At most one pile is full. While a pile is full, no key is added until the pile has settled.
 type Loader struct {
 	db      *DB
-	shift   uint8 // shifts a hash right to its pile
+	shift   uint8 // a hash shifted right by it is the number of its pile
 	fill    []uint16
 	piles   []Written // pileKeys for each
 	full    int       // the pile that is settling, or none
-	settled int       // how many of its keys have settled
+	settled int       // how many keys of the full pile have settled
 	last    int       // Finish has settled the piles from this index up
 }
 
 const (
-	pileKeys    = 512     // of a pile
+	pileKeys    = 512     // the capacity of a pile
 	pileSpan    = 1 << 14 // keys of the database for each pile: 200 KB of table
 	mostPiles   = 1 << 9  // 4 MB
-	settleKeys  = 128     // of a Settle
+	settleKeys  = 128     // the keys that one Settle moves
 	settleAhead = 16      // keys whose cache misses are under way at once
 	none        = -1
 )
 
-// Loader begins a load of about n keys; n is 0 if unknown.
+// Loader begins a load of about n keys. n is 0 if the number is unknown.
 func (db *DB) Loader(n int) *Loader {
 	l := &Loader{db: db, shift: 64, full: none, last: 1}
 	for ; l.last < mostPiles && l.last < n/pileSpan; l.last *= 2 {
@@ -66,7 +66,7 @@ func (l *Loader) AddString(key, val []byte, deadline int64) value.Value {
 	return l.add(key, &f, word, val, deadline)
 }
 
-// AddInt adds a string that is n's decimal form.
+// AddInt adds a string, the decimal form of n.
 func (l *Loader) AddInt(key []byte, n, deadline int64) value.Value {
 	l.db.k.assertHeld()
 	f := value.IntForm(len(key), deadline != 0)
@@ -86,7 +86,7 @@ func (l *Loader) AddPacked(key []byte, t value.Type, enc value.Encoding, b []byt
 	return l.add(key, &f, root, b, deadline)
 }
 
-// add writes an entry and puts it on its pile. The payload is inline if f stores it there, else word.
+// add writes an entry and puts it on its pile. The payload is inline if f stores it inline, otherwise word.
 func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64) value.Value {
 	k := l.db.k
 	ref := k.heap.Alloc(f.Size(), memory.Keys)
@@ -96,7 +96,7 @@ func (l *Loader) add(key []byte, f *value.Form, word memory.Ref, inline []byte, 
 }
 
 // AddWritten adds entries that a [Writer] has made, up to the first empty one, or until a pile is full. It returns how
-// many, and zeroes them: they belong to the loader now.
+// many it has added. It zeroes these, because they belong to the loader now.
 func (l *Loader) AddWritten(entries []Written) (n int) {
 	l.db.k.assertHeld()
 	for n < len(entries) && entries[n].word != 0 && l.full == none {
@@ -107,7 +107,7 @@ func (l *Loader) AddWritten(entries []Written) (n int) {
 	return n
 }
 
-// pile puts an entry on its pile.
+// pile puts an entry on the pile for its hash.
 func (l *Loader) pile(w Written) {
 	invariant.That(l.full == none, "keyspace.L3: pile %d is full", l.full)
 	pile := int(w.hash >> l.shift)
@@ -119,11 +119,11 @@ func (l *Loader) pile(w Written) {
 	l.fill[pile] = uint16(n)
 }
 
-// Full reports that a pile is full. Then call Settle until Full returns false, before the next key is added.
+// Full reports whether a pile is full. If so, call Settle until Full returns false, before you add the next key.
 func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
-// Settle moves some keys of the full pile into the table. duplicate is a key that was already there, or nil; its new
-// entry is freed. Cost: some 4 us, and 8-10 us for each segment that splits.
+// Settle moves some keys of the full pile into the table. duplicate is a key that the table already had, or nil; the
+// new entry of a duplicate is freed. Cost: about 4 µs, and 8–10 µs for each segment that splits.
 func (l *Loader) Settle() (duplicate []byte) {
 	l.db.k.assertHeld()
 	t := &l.db.d.t
@@ -157,7 +157,8 @@ func (l *Loader) Settle() (duplicate []byte) {
 	return duplicate
 }
 
-// Finish is Settle of any pile with keys, when no more keys come. Call it until done, which means that no key was left.
+// Finish ends a load: it is Settle for any pile that has keys. Call it until done is true, which means that no pile had
+// a key left.
 func (l *Loader) Finish() (duplicate []byte, done bool) {
 	l.db.k.assertHeld()
 	for ; l.full == none; l.last-- {
@@ -171,7 +172,7 @@ func (l *Loader) Finish() (duplicate []byte, done bool) {
 	return l.Settle(), false
 }
 
-// notify calls the hooks for a new key.
+// notify calls the hooks for a new key that was loaded.
 func (l *Loader) notify(v value.Value) {
 	if l.db.k.Blocking > 0 {
 		l.db.arrived(v.Key(), v.Type())

@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestLoader: with any announced number, every added key is there in the end, once. Views contain what had settled
-// before. A duplicate is reported and leaves no memory.
+// TestLoader: with any announced number, every added key is in the database at the end, once. Views contain the keys
+// that had settled before. A duplicate is reported and leaves no memory.
 func TestLoader(t *testing.T) {
 	for _, announced := range []int{0, 40_000, 400_000, 1 << 40} {
 		t.Run(fmt.Sprint(announced), func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestLoader(t *testing.T) {
 	}
 }
 
-// TestLoaderForms: a loaded value is stored as the command that sets it stores it.
+// TestLoaderForms: a loaded value is stored in the same form as by the command that sets it.
 func TestLoaderForms(t *testing.T) {
 	for _, val := range []string{"", "-12", "007", "9223372036854775808", string(make([]byte, 44)),
 		string(make([]byte, 45)), string(make([]byte, value.MaxInline)), string(make([]byte, 300_000))} {
@@ -95,7 +95,7 @@ func TestLoaderForms(t *testing.T) {
 	}
 }
 
-// TestLoaderPacked: packed collections, inline and outside their entry. A duplicate leaves no memory.
+// TestLoaderPacked loads packed collections, inline and outside their entry. A duplicate leaves no memory.
 func TestLoaderPacked(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -119,8 +119,8 @@ func TestLoaderPacked(t *testing.T) {
 	}
 }
 
-// TestWriter: an entry made by a Writer and taken by a Loader equals SetString's, whichever goroutine's turns serve the
-// writer. Entries left over, and the stock, leave no memory.
+// TestWriter: an entry made by a Writer and added by a Loader equals that of SetString, whichever goroutine's turns
+// serve the writer. Entries left over, and the stock, leave no memory.
 func TestWriter(t *testing.T) {
 	k := open(t)
 	empty := k.heap.Used()
@@ -212,7 +212,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// TestWriterIsServed: a writer that is served in passing needs few turns itself, and allocates nothing on the Go heap.
+// TestWriterIsServed: a writer that other turns serve in passing needs few turns itself, and allocates nothing on the
+// Go heap.
 func TestWriterIsServed(t *testing.T) {
 	k, turns := open(t), 0
 	w := k.Writer(func(f func()) { turns++; f() })
@@ -241,7 +242,7 @@ func TestWriterIsServed(t *testing.T) {
 	}
 }
 
-// TestLoaderDoesNotAllocate: a key allocates nothing on the Go heap.
+// TestLoaderDoesNotAllocate: adding a key allocates nothing on the Go heap.
 func TestLoaderDoesNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")

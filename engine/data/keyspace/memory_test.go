@@ -50,7 +50,7 @@ func TestBytesPerKey(t *testing.T) {
 	}
 }
 
-// TestFlushUnderPin: keys flushed while a string is being read count as leaving at once, and only once.
+// TestFlushUnderPin: keys flushed while a string is being read count as leaving at once (Heap.Leaving), and only once.
 func TestFlushUnderPin(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)

@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit/memorytest"
 )
 
-// modelKey is what the model knows of a key.
+// modelKey is a key in the model.
 type modelKey struct {
 	text     string
 	deadline int64
@@ -68,7 +68,7 @@ func newModel(t *testing.T, dbs, keys int, big bool) *model {
 	return newModelBy(t, dbs, keys, big, false)
 }
 
-// newModelBy is newModel with or without hash slots.
+// newModelBy is newModel, with hash slots if bySlot is set.
 func newModelBy(t *testing.T, dbs, keys int, big, bySlot bool) *model {
 	seed := seedOf(t)
 	h, err := memory.New(memory.Options{Databases: dbs})
@@ -92,7 +92,7 @@ func newModelBy(t *testing.T, dbs, keys int, big, bySlot bool) *model {
 	return m
 }
 
-// key returns one of the keys, often the same slice as before (Keyspace.Again).
+// key returns one of the keys, often as the same slice as before (Keyspace.Again).
 func (m *model) key() []byte {
 	if m.last != nil && m.rng.IntN(2) == 0 {
 		return m.last
@@ -142,7 +142,7 @@ func (m *model) deadline() int64 {
 	return m.now + m.rng.Int64N(5000)
 }
 
-// live returns the model's key, expired first as Lookup does.
+// live returns the model's key, and false if it is missing or past its deadline.
 func (m *model) live(db int, key []byte) (modelKey, bool) {
 	e, ok := m.dbs[db][string(key)]
 	if ok && e.deadline != 0 && e.deadline < m.now {
@@ -410,7 +410,7 @@ func (m *model) check() {
 	}
 }
 
-// reclaim runs the jobs until everything retired is freed.
+// reclaim runs the reclaimers' jobs until everything retired is freed.
 func reclaim(k *Keyspace) {
 	for {
 		k.store.Unpin()
@@ -427,7 +427,7 @@ func reclaim(k *Keyspace) {
 	}
 }
 
-// checkSlots compares the slots of all databases with the model's keys.
+// checkSlots compares the slot counts of all databases with the model's keys.
 func (m *model) checkSlots() {
 	all := map[uint16]int{}
 	for at := range m.dbs {
@@ -480,7 +480,7 @@ func (m *model) run(steps, every int) {
 	m.end(empty)
 }
 
-// end removes everything. Then the memory used is that of empty databases.
+// end removes everything and checks that the memory used is that of empty databases.
 func (m *model) end(empty int64) {
 	m.t.Helper()
 	for len(m.pins) > 0 {
@@ -499,7 +499,8 @@ func (m *model) end(empty int64) {
 	}
 }
 
-// scaled returns the steps of a model test: a quarter with -short, and SPINDLE_TEST_SCALE times as many in make soak.
+// scaled returns the number of steps of a model test: a quarter of n with -short, and SPINDLE_TEST_SCALE times as many
+// in make soak.
 func scaled(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -515,7 +516,7 @@ func TestModelSlots(t *testing.T) { newModelBy(t, 2, 60, true, true).run(scaled(
 
 func TestModelManyInSlots(t *testing.T) { newModelBy(t, 1, 4000, false, true).run(scaled(40_000), 400) }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.k.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

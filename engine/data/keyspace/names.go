@@ -1,6 +1,6 @@
 package keyspace
 
-// Names are copies of names, such as those of fields that are about to go.
+// Names are copies of names, for example of fields that are about to be removed.
 //
 // Lifetime of a name: until Reset. Cost: no allocation in steady state.
 type Names struct {
@@ -18,10 +18,10 @@ func (n *Names) Add(name []byte) {
 	n.all = append(n.all, n.room[from:len(n.room):len(n.room)])
 }
 
-// keptNames is the most names, and a sixteenth of the bytes of names, that Reset keeps room for.
+// keptNames is the largest number of names that Reset keeps room for. It keeps room for sixteen times as many bytes.
 const keptNames = 1024
 
-// Reset forgets all names, and keeps their room unless it is large.
+// Reset forgets all names. It keeps their memory for the next ones unless it is large.
 func (n *Names) Reset() {
 	if len(n.all) == 0 {
 		return

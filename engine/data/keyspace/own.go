@@ -2,18 +2,18 @@ package keyspace
 
 import "time"
 
-// On a replica keys stay past their deadline until the primary removes them. On a writable replica a client may set a
-// deadline that the primary does not know. This server remembers those keys, and removes them itself.
+// On a replica, keys past their deadline stay until the primary removes them. But on a writable replica, a client may
+// set a deadline that the primary does not know. This server remembers those keys, and removes them itself.
 
 type ownKey struct {
 	db  int
 	key string
 }
 
-// ownLooks is how many keys are checked between two looks at the time.
+// ownLooks is how many keys are checked between two reads of the time.
 const ownLooks = 16
 
-// noteOwn remembers key, which got a deadline, if a client of this server set it.
+// noteOwn remembers key, which got a deadline, unless the deadline came from the primary.
 func (db *DB) noteOwn(key []byte) {
 	k := db.k
 	if k.Trusting {
@@ -25,13 +25,14 @@ func (db *DB) noteOwn(key []byte) {
 	k.own[ownKey{db.index, string(key)}] = struct{}{}
 }
 
-// OwnKeys is the number of keys whose deadline was set on this replica.
+// OwnKeys returns the number of keys whose deadline was set on this replica.
 func (k *Keyspace) OwnKeys() int {
 	k.assertHeld()
 	return len(k.own)
 }
 
-// ForgetOwn forgets them, when a replica is promoted or gets another data set.
+// ForgetOwn forgets the keys whose deadline was set here. It is called when a replica is promoted or gets another data
+// set.
 func (k *Keyspace) ForgetOwn() {
 	k.assertHeld()
 	k.own = nil

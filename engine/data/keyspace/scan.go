@@ -7,19 +7,20 @@ import (
 	"spindle/internal/slots"
 )
 
-// Random returns a random key, each equally likely; the zero Value when the database is empty. It may be past its
-// deadline: call Lookup.
+// Random returns a random key, each equally likely, or the zero Value if the database is empty. The key may be past its
+// deadline; call Lookup to find out.
 func (db *DB) Random() value.Value { db.k.assertHeld(); return value.At(db.d.t.Random(&db.k.rng)) }
 
-// Scan yields about count keys, starting at cursor, and returns the next cursor; 0 begins and ends. Any cursor is safe.
-// A key present from the first call to the last is yielded at least once. yield must not write to the database.
+// Scan yields about count keys, starting at cursor, and returns the next cursor. Cursor 0 begins a scan, and 0 returned
+// ends it. Any cursor is safe. A key present from the first call to the last is yielded at least once. yield must not
+// write to the database.
 func (db *DB) Scan(cursor uint64, count int, yield func(value.Value)) uint64 {
 	db.k.assertHeld()
 	return db.d.t.Scan(cursor, count, db.shown(yield))
 }
 
-// Present returns All of the keys that are there now. It may be called again, and by any goroutine while a view of this
-// moment lives.
+// Present returns a function that yields the keys that are in the database now, as All does. It may be called several
+// times, and by any goroutine while a view of this moment is open.
 func (db *DB) Present() func(yield func(value.Value) bool) {
 	db.k.assertHeld()
 	root, hidden := db.d.t.Root(), db.k.hidden.Copy()
@@ -32,7 +33,7 @@ func (db *DB) Present() func(yield func(value.Value) bool) {
 }
 
 // PresentAt returns a function that finds keys as they are now, without those past their deadline. Any goroutine may
-// call it while a view of this moment lives. It changes and counts nothing.
+// call it while a view of this moment is open. It changes and counts nothing.
 func (db *DB) PresentAt() func(key []byte) value.Value {
 	db.k.assertHeld()
 	root, bySlot, now := db.d.t.Root(), db.k.bySlot, db.k.now
@@ -45,7 +46,7 @@ func (db *DB) PresentAt() func(key []byte) value.Value {
 	}
 }
 
-// All yields every key, past its deadline or not, until yield returns false. yield must not write to the database.
+// All yields every key, even past its deadline, until yield returns false. yield must not write to the database.
 func (db *DB) All(yield func(value.Value) bool) {
 	db.k.assertHeld()
 	if db.k.hidden.Any() {

@@ -5,8 +5,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The sizes of keys, as INFO keysizes shows them: for each type and power of two, how many keys are as large. The size
-// of a string is its length, that of a collection the number of its elements. Streams and modules' types are not
+// The sizes of keys, as INFO keysizes shows them: for each type and power of two, the number of keys of that size. The
+// size of a string is its length; the size of a collection is its number of elements. Streams and module types are not
 // counted.
 //
 // keyspace.Z1. Between commands each key is counted under its present size. Code that gives a key a value, and Touched,
@@ -20,8 +20,8 @@ func (db *DB) resize(v value.Value) {
 	}
 }
 
-// Sizes yields the bins of type t that have keys. A bin's sizes begin with least and end before twice as much. least is
-// 0 for empty strings.
+// Sizes yields the bins of type t that have keys. A bin holds sizes from least to below twice least. least is 0 for
+// empty strings.
 func (db *DB) Sizes(t value.Type) func(yield func(least uint64, keys int64) bool) {
 	db.k.assertHeld()
 	return func(yield func(least uint64, keys int64) bool) {
@@ -37,7 +37,8 @@ func (db *DB) Sizes(t value.Type) func(yield func(least uint64, keys int64) bool
 	}
 }
 
-// CheckSizes proves keyspace.Z1 by counting all keys, if there are at most most. Only in builds that check.
+// CheckSizes checks keyspace.Z1 by counting all keys, if there are at most most keys. It does nothing in builds that do
+// not check.
 func (k *Keyspace) CheckSizes(most int) {
 	if !invariant.Enabled {
 		return

@@ -9,13 +9,13 @@ import (
 	"spindle/internal/slots"
 )
 
-// In cluster mode the keys of a hash slot lie together in the table of each database. See table.Slots.
+// In cluster mode, the keys of a hash slot lie together in the table of each database. See table.Slots.
 
-// A slot of a move that is not over is hidden. Its keys are found by their names, for the move itself. No count, walk,
-// draw, view, expiry or eviction has them.
+// While a slot is being moved to this node, it is hidden. The move itself finds the slot's keys by name. Counts, walks,
+// samples, views, expiry and eviction leave them out.
 
-// InSlot is the number of keys in a slot of all databases, with those past their deadline and not yet removed. It is 0
-// for a hidden slot. Any goroutine; only in cluster mode.
+// InSlot returns the number of keys in a slot of all databases. It includes keys past their deadline and not yet
+// removed. It is 0 for a hidden slot. Any goroutine; only in cluster mode.
 func (k *Keyspace) InSlot(slot uint16) (n int) {
 	if k.hidden.Has(slot) {
 		return 0
@@ -23,7 +23,7 @@ func (k *Keyspace) InSlot(slot uint16) (n int) {
 	return k.StoredInSlot(slot)
 }
 
-// StoredInSlot is InSlot, hidden or not.
+// StoredInSlot is InSlot, but also counts the keys of a hidden slot.
 func (k *Keyspace) StoredInSlot(slot uint16) (n int) {
 	for i := range k.slots {
 		n += k.slots[i].Load().Count(slot)
@@ -31,7 +31,7 @@ func (k *Keyspace) StoredInSlot(slot uint16) (n int) {
 	return n
 }
 
-// InSlot is the number of the database's keys in a slot. Only in cluster mode.
+// InSlot returns the number of the database's keys in a slot. It is 0 for a hidden slot. Only in cluster mode.
 func (db *DB) InSlot(slot uint16) int {
 	db.k.assertHeld()
 	if db.k.hidden.Has(slot) {
@@ -40,8 +40,8 @@ func (db *DB) InSlot(slot uint16) int {
 	return db.d.t.Slots().Count(slot)
 }
 
-// EachInSlot yields up to limit keys of a slot, past their deadline or not; none of a hidden slot. yield must not write
-// to a database. Only in cluster mode. Cost: the keys yielded, and up to some 400 keys in the same segment.
+// EachInSlot yields up to limit keys of a slot, even past their deadline. It yields no key of a hidden slot. yield must
+// not write to a database. Only in cluster mode. Cost: the keys yielded, and up to some 400 keys in the same segment.
 func (db *DB) EachInSlot(slot uint16, limit int, yield func(value.Value)) {
 	if db.k.hidden.Has(slot) {
 		return
@@ -49,13 +49,13 @@ func (db *DB) EachInSlot(slot uint16, limit int, yield func(value.Value)) {
 	db.EachStoredInSlot(slot, limit, yield)
 }
 
-// EachStoredInSlot is EachInSlot, hidden or not.
+// EachStoredInSlot is EachInSlot, but also yields the keys of a hidden slot.
 func (db *DB) EachStoredInSlot(slot uint16, limit int, yield func(value.Value)) {
 	db.k.assertHeld()
 	db.d.t.EachOf(slot, limit, func(ref memory.Ref) { yield(value.At(ref)) })
 }
 
-// PresentInSlot is Present of a slot's keys.
+// PresentInSlot is Present for the keys of one slot.
 func (db *DB) PresentInSlot(slot uint16) func(yield func(value.Value) bool) {
 	db.k.assertHeld()
 	root, hidden := db.d.t.Root(), db.k.hidden.Has(slot)
@@ -67,13 +67,13 @@ func (db *DB) PresentInSlot(slot uint16) func(yield func(value.Value) bool) {
 	}
 }
 
-// ScanSlot is Scan of a slot's keys. It may yield others, too. Only in cluster mode.
+// ScanSlot is Scan for the keys of one slot. It may yield keys of other slots, too. Only in cluster mode.
 func (db *DB) ScanSlot(slot uint16, cursor uint64, count int, yield func(value.Value)) uint64 {
 	db.k.assertHeld()
 	return db.d.t.ScanOf(slot, cursor, count, db.shown(yield))
 }
 
-// shown passes on blocks whose keys are not hidden.
+// shown returns a function that passes to yield the keys that are not hidden.
 func (db *DB) shown(yield func(value.Value)) func(memory.Ref) {
 	if !db.k.hidden.Any() {
 		return func(ref memory.Ref) { yield(value.At(ref)) }
@@ -85,8 +85,8 @@ func (db *DB) shown(yield func(value.Value)) func(memory.Ref) {
 	}
 }
 
-// Hide hides slots, or shows them again, in all databases. A slot that is hidden has no key with a deadline yet. Only
-// in cluster mode. Cost: the slots.
+// Hide hides the slots of list in all databases, or shows them again. A slot to be hidden must not have a key with a
+// deadline yet. Only in cluster mode. Cost: proportional to the number of slots.
 func (k *Keyspace) Hide(list []uint16, hidden bool) {
 	k.assertHeld()
 	for _, slot := range list {
@@ -102,25 +102,25 @@ func (k *Keyspace) Hide(list []uint16, hidden bool) {
 	}
 }
 
-// Hides reports whether a slot is hidden. Any goroutine.
+// Hides reports whether slot is hidden. Any goroutine.
 func (k *Keyspace) Hides(slot uint16) bool { return k.hidden.Has(slot) }
 
-// HidesAny reports whether a slot is hidden.
+// HidesAny reports whether any slot is hidden.
 func (k *Keyspace) HidesAny() bool { k.assertHeld(); return k.hidden.Any() }
 
 // conceals reports whether key lies in a hidden slot.
 func (k *Keyspace) conceals(key []byte) bool { return k.hidden.Any() && k.hidden.Has(slots.Of(key)) }
 
-// hiddenFor is when a hidden key past its deadline is looked at again, in ms.
+// hiddenFor is the time after which a hidden key past its deadline is checked again, in ms.
 const hiddenFor = 1000
 
 // BySlot reports whether the keyspace is in cluster mode.
 func (k *Keyspace) BySlot() bool { return k.bySlot }
 
-// slotCounts are the counts of a database that Keyspace.InSlot reads.
+// slotCounts points to the slot counts of a database, which Keyspace.InSlot reads.
 type slotCounts = atomic.Pointer[table.Slots]
 
-// noteSlots makes Keyspace.InSlot read the counts of the present database i.
+// noteSlots makes Keyspace.InSlot read the counts of the present content of database i.
 func (k *Keyspace) noteSlots(i int) {
 	if k.bySlot && i < len(k.slots) {
 		k.slots[i].Store(k.all[i].d.t.Slots())

@@ -15,14 +15,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// threadTime is the CPU time of this thread: it leaves out stalls of the machine.
+// threadTime returns the CPU time of this thread. It leaves out stalls of the machine.
 func threadTime() time.Duration {
 	var ts unix.Timespec
 	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
 	return time.Duration(ts.Nano())
 }
 
-// steps runs f n times and returns the longest, in CPU time of this thread.
+// steps runs f n times and returns the duration of the longest run, in CPU time of this thread.
 func steps(n int, f func(i int)) (longest time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -38,9 +38,9 @@ func steps(n int, f func(i int)) (longest time.Duration) {
 }
 
 // TestNoLongStep grows a database, rewrites it under a view, expires and deletes it key by key, and loads it. It looks
-// for the longest step. It does all that twice and checks the second run, when the kernel has given the memory. A first
-// touch of a huge page may take milliseconds. A step that is truly long is long every time. But thread time also
-// includes interrupts, and memory that a hypervisor holds up for milliseconds.
+// for the longest step. It does all that twice and checks the second run, when the kernel has already provided the
+// memory. A first touch of a huge page may take milliseconds. A step that is truly long is long every time. But thread
+// time also includes interrupts, and memory that a hypervisor holds up for milliseconds.
 func TestNoLongStep(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which takes long: run it without -race and -tags invariants")
@@ -64,7 +64,7 @@ func TestNoLongStep(t *testing.T) {
 	}
 }
 
-// longestStep is the bound of a step: part of the work of a turn of 1 ms.
+// longestStep is the limit for a step. A step is a part of a turn of 1 ms.
 const longestStep = 500 * time.Microsecond
 
 // longSteps returns the kinds of steps that were too long.

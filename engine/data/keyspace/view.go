@@ -10,11 +10,12 @@ import (
 	"spindle/internal/slots"
 )
 
-// A View is all databases as they were at Freeze. Any number may live at once. Any goroutine may read one and close it.
+// A View is all databases as they were at Freeze. Any number of views may be open at once. Any goroutine may read a
+// view and close it.
 type View struct {
 	hold *memory.Hold
-	dbs  []viewDB // those that are not empty, ascending
-	// hidden are the slots whose keys are not in the view; nil: none.
+	dbs  []viewDB // the databases that are not empty, ascending
+	// hidden are the slots whose keys are not in the view. It is nil if there are none.
 	hidden *table.Hidden
 	keep   bool
 }
@@ -27,8 +28,8 @@ type viewDB struct {
 	walked          *[256]atomic.Bool // prefixes that a walk has begun, in builds that check
 }
 
-// Freeze makes a View of all databases as they are now: the root of each is one word. Cost: microseconds at any number
-// of keys. Afterwards the first write to each segment and small block copies it.
+// Freeze makes a View of all databases as they are now, by copying one word, the root, of each. Cost: microseconds at
+// any number of keys. Afterwards the first write to each segment and small block copies it.
 func (k *Keyspace) Freeze() *View {
 	k.assertHeld()
 	v := &View{dbs: make([]viewDB, 0, 1), hidden: k.hidden.Copy()}
@@ -48,7 +49,7 @@ func (k *Keyspace) Freeze() *View {
 	return v
 }
 
-// find returns the view's part for database db; nil when it was empty.
+// find returns the view's part for database db, or nil if the database was empty.
 func (v *View) find(db int) *viewDB {
 	for i := range v.dbs {
 		if v.dbs[i].index == db {
@@ -58,7 +59,7 @@ func (v *View) find(db int) *viewDB {
 	return nil
 }
 
-// Epoch is the last epoch that the view reads.
+// Epoch returns the last epoch that the view reads.
 func (v *View) Epoch() uint64 { return v.hold.Epoch() }
 
 // DBs returns the numbers of the databases that are not empty, ascending.
@@ -70,7 +71,7 @@ func (v *View) DBs() []int {
 	return is
 }
 
-// Len is the number of keys in database db, with those past their deadline.
+// Len returns the number of keys in database db, including those past their deadline.
 func (v *View) Len(db int) int {
 	if d := v.find(db); d != nil {
 		return d.count
@@ -87,9 +88,9 @@ func (v *View) Volatile(db int) int {
 }
 
 // Walk yields every key of one part of database db, 0 <= part < parts, until yield returns false. Each key is in
-// exactly one part, and each part may be walked by its own goroutine. A Value is valid until yield returns: memory that
-// only this walk needed is freed while it proceeds. So a part may be walked once. Call Keep first to walk a view again,
-// or to use Get.
+// exactly one part, and each part may be walked by its own goroutine. A Value is valid until yield returns, because
+// memory that only this walk needed is freed while it proceeds. So a part can be walked only once. Call Keep first to
+// walk a view again, or to use Get.
 func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 	d := v.find(db)
 	if d == nil {
@@ -100,7 +101,7 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 		return
 	}
 	passed := func(first, last uint64) {
-		if (last+1)<<8 != 0 { // more of this prefix is to come
+		if (last+1)<<8 != 0 { // the next segments have the same prefix
 			return
 		}
 		for p := int(first >> 56); p <= int(last>>56); p++ {
@@ -121,14 +122,14 @@ func (v *View) Walk(db, part, parts int, yield func(value.Value) bool) {
 }
 
 // WalkSlot yields every key of a slot of database db, until yield returns false. Call Keep before. Only in cluster
-// mode. Cost: the keys yielded; where a segment holds several slots, that segment's keys.
+// mode. Cost: the keys yielded. If a segment holds several slots, the cost is all keys of that segment.
 func (v *View) WalkSlot(db int, slot uint16, yield func(value.Value) bool) {
 	if d := v.find(db); d != nil {
 		table.WalkSlot(d.root, table.Entry, slot, func(ref memory.Ref) bool { return yield(value.At(ref)) })
 	}
 }
 
-// Keep keeps everything that the view reaches until Close, so that it may be walked again.
+// Keep keeps everything that the view reaches until Close. So the view may be walked again.
 func (v *View) Keep() { v.keep = true }
 
 // Get finds key in database db of the view. Call Keep before any Walk.
@@ -140,12 +141,12 @@ func (v *View) Get(db int, key []byte) value.Value {
 	return value.At(table.FindIn(d.root, table.Entry, table.HashOf(key, d.bySlot), key))
 }
 
-// Kept is the bytes that live only because of this view, or an older one. Turn only.
+// Kept returns the bytes that are not yet freed only because of this view or an older one. Turn only.
 func (v *View) Kept() int64 { return v.hold.Kept() }
 
-// Untouched reports whether nothing that the view reads was changed since Freeze. Keys of databases that were empty
-// then may have come. Turn only.
+// Untouched reports whether the data that the view reads is unchanged since Freeze. Databases that were empty then may
+// have got keys since. Turn only.
 func (v *View) Untouched() bool { return v.hold.Untouched() }
 
-// Close ends the view. It may be called again. Any goroutine.
+// Close ends the view. A second call is harmless. Any goroutine.
 func (v *View) Close() { v.hold.Close() }

@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// TestViewDuringWrites reads views on other goroutines, and frees on another, while everything changes. Under -race it
-// shows that no byte that a view reads is written.
+// TestViewDuringWrites reads views on some goroutines and frees memory on another, while everything changes. Under
+// -race it shows that no byte that a view reads is written.
 func TestViewDuringWrites(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)
@@ -104,7 +104,7 @@ func TestViewDuringWrites(t *testing.T) {
 	}
 }
 
-// TestFreezeIsQuick freezes a keyspace of some size. The bound is generous: the machine may be busy.
+// TestFreezeIsQuick freezes a large keyspace. The limit is generous, because the machine may be busy.
 func TestFreezeIsQuick(t *testing.T) {
 	k := open(t)
 	for i := range scaled(200_000) {

@@ -13,27 +13,28 @@ import (
 //
 //	turn: blocks of one size ─▶ stock ─▶ Writer: pages, entry, hash ─▶ Written ─▶ turn: AddWritten
 //
-// Most of a load is writing keys and values, and waiting for the first touches of their memory. Here neither takes a
-// turn, and a load has two cores for its work. Turns and a Writer meet a few thousand times in ten million keys.
+// Most of a load is writing keys and values, and waiting for the first touches of their memory. With a Writer, neither
+// takes the turn, and a load can use two cores. In a load of ten million keys, the Writer needs a turn a few thousand
+// times.
 //
 // keyspace.B1. A block in a stock, and a Written that no loader has taken, belongs to its writer. It counts as used
 // memory, and nothing else refers to it.
 // keyspace.B2. The heap changes a block only inside a turn. A Writer writes only to its own blocks.
-// keyspace.B3. The spare belongs to the turn while it is wanted, else to the writer.
+// keyspace.B3. The spare belongs to the turn while its state is spareWanted, otherwise to the writer.
 type Writer struct {
 	k      *Keyspace
 	turn   func(f func())
 	clock  atomic.Uint32 // clock of new keys, set by the last turn
 	stocks [memory.MaxSmall/8 + 1]stock
 	empty  *stock // the stock that refill fills
-	size   int    // of its blocks
-	refill func() // a turn; made once
+	size   int    // the size of the stock's blocks
+	refill func() // runs in a turn; made once, so that it does not allocate
 	next   spare
 }
 
-// A spare is the stock that will probably be needed next. The load's other turns fill it in passing (Serve). A separate
-// turn would switch threads twice if another goroutine holds it. On two cores those switches took a fifth of the CPU of
-// the bench's scenario loading.
+// A spare is the stock that the Writer will probably need next. The other turns of the load fill it in passing (Serve).
+// A separate turn would switch threads twice if another goroutine holds the turn. On two cores those switches took a
+// fifth of the CPU of the benchmark scenario loading.
 type spare struct {
 	state atomic.Int32 // keyspace.B3
 	refs  []memory.Ref
@@ -49,16 +50,16 @@ const (
 
 type stock struct {
 	refs []memory.Ref
-	most int // of a refill: more each time, so that rare sizes cost little
+	most int // the blocks of the next refill; it grows, so that rare sizes cost little
 }
 
 const (
 	stockFirst = 8
-	stockMost  = 2048      // some 10 us of a turn
+	stockMost  = 2048      // about 10 µs of a turn
 	stockBytes = 256 << 10 // of a refill at most
 )
 
-// A Written is an entry that is in no database yet. The zero value is none.
+// A Written is an entry that is in no database yet. The zero value means no entry.
 type Written struct {
 	hash uint64
 	word uint64 // the block's Ref, and the bits below
@@ -76,7 +77,7 @@ const (
 
 func (w *Written) ref() memory.Ref { return memory.Ref(w.word & writtenRef) }
 
-// Writer makes a Writer. turn runs a function inside a turn. Close ends the Writer.
+// Writer makes a Writer. turn must run the function that it is given inside a turn. Close ends the Writer.
 func (k *Keyspace) Writer(turn func(f func())) *Writer {
 	w := &Writer{k: k, turn: turn}
 	w.refill = func() {
@@ -92,12 +93,12 @@ func (w *Writer) allocBlocks(refs []memory.Ref, size, n int) []memory.Ref {
 	for range n {
 		refs = append(refs, w.k.heap.Alloc(size, memory.Keys))
 	}
-	// A stock is used from its end; blocks should be written in ascending order.
+	// A stock is used from its end, and blocks should be written in ascending order.
 	slices.Reverse(refs)
 	return refs
 }
 
-// Serve gives the writer the time, and the blocks it will probably need. Turn only.
+// Serve gives the writer the current time, and the blocks that it will probably need. Turn only.
 func (w *Writer) Serve() {
 	w.k.assertHeld()
 	w.clock.Store(w.k.newClock())
@@ -128,8 +129,8 @@ func (w *Writer) fill(s *stock, size int) {
 	memory.TouchSlabs(s.refs)
 }
 
-// String writes a string as SetString stores it. If the string does not fit an entry, it writes nothing:
-// Loader.AddString must add it.
+// String writes a string as SetString stores it. If the string does not fit an entry, it writes nothing and returns the
+// zero Written. Then Loader.AddString must add it.
 func (w *Writer) String(key, val []byte, deadline int64) Written {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)
@@ -139,7 +140,8 @@ func (w *Writer) String(key, val []byte, deadline int64) Written {
 	return w.write(key, &f, memory.Ref(n), val, deadline)
 }
 
-// Int writes a string that is n's decimal form. If the key is too long, it writes nothing: Loader.AddInt must add it.
+// Int writes a string, the decimal form of n. If the key is too long, it writes nothing and returns the zero Written.
+// Then Loader.AddInt must add it.
 func (w *Writer) Int(key []byte, n, deadline int64) Written {
 	f := value.IntForm(len(key), deadline != 0)
 	return w.write(key, &f, memory.Ref(n), nil, deadline)
@@ -172,7 +174,7 @@ func (w *Writer) Discard(entries []Written) {
 	}
 }
 
-// Close frees the stock, in turns. The writer must not be used any more.
+// Close frees the writer's blocks, in turns. The writer must not be used any more.
 func (w *Writer) Close() {
 	w.freeBlocks(w.next.refs)
 	for i := range w.stocks {
@@ -191,7 +193,7 @@ func (w *Writer) freeBlocks(refs []memory.Ref) {
 	})
 }
 
-// compose writes an entry of form f to the block at ref. The payload is inline if f stores it there, else word.
+// compose writes an entry of form f to the block at ref. The payload is inline if f stores it inline, otherwise word.
 func (k *Keyspace) compose(ref memory.Ref, key []byte, f *value.Form, word memory.Ref, inline []byte, deadline int64,
 	clock uint32) Written {
 	f.Fill(value.Compose(ref, f, key, deadline, clock), word, inline)

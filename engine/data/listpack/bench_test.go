@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// pairs returns a listpack of n fields and values as a hash would hold them.
+// pairs returns a listpack of n fields and values, as a hash has it.
 func pairs(n int) []byte {
 	lp := AppendEmpty(nil)
 	for i := range n {
@@ -15,7 +15,7 @@ func pairs(n int) []byte {
 	return lp
 }
 
-// BenchmarkFind looks for a missing element, through the whole listpack. Watch ns/op: below 600 for 128 entries.
+// BenchmarkFind searches the whole listpack for a missing element. Watch ns/op: below 600 for 128 entries.
 func BenchmarkFind(b *testing.B) {
 	mixed := AppendEmpty(nil)
 	for i := range 128 {
@@ -83,7 +83,7 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkValidate proves a listpack of 256 elements, as a load does for each value. Watch MB/s.
+// BenchmarkValidate validates a listpack of 256 elements, as a load does for each value. Watch MB/s.
 func BenchmarkValidate(b *testing.B) {
 	lp := pairs(128)
 	b.SetBytes(int64(len(lp)))

@@ -2,7 +2,7 @@ package listpack
 
 import "encoding/binary"
 
-// Apply makes the gap of s in lp, a slice that is only a listpack, and grows it as append does. The caller then Puts
+// Apply makes the gap of s in lp and grows lp as append does. lp must end where the listpack ends. The caller then Puts
 // the entries into the gap.
 func Apply(lp []byte, s Splice) []byte {
 	n := Bytes(lp) + s.Grow()
@@ -13,7 +13,7 @@ func Apply(lp []byte, s Splice) []byte {
 	return lp[:n]
 }
 
-// AppendElement appends an element to lp, a slice that is only a listpack.
+// AppendElement appends an element to lp, which must end where the listpack ends.
 func AppendElement(lp []byte, e Element) []byte {
 	s := Append(lp, e.EncodedLen(), 1)
 	lp = Apply(lp, s)
@@ -21,11 +21,11 @@ func AppendElement(lp []byte, e Element) []byte {
 	return lp
 }
 
-// Begin starts a listpack at the end of dst. AppendEntry adds its entries, and Close ends it. It costs less than
-// AppendElement for each element, and the listpack may be part of something longer.
+// Begin starts a listpack at the end of dst. AppendEntry adds its entries, and Close ends it. This costs less than
+// AppendElement for each element, and the listpack may be part of a longer slice.
 func Begin(dst []byte) []byte { return append(dst, 0, 0, 0, 0, 0, 0) }
 
-// AppendEntry appends the entry of e, between Begin and Close.
+// AppendEntry appends the entry of e to a listpack, between Begin and Close.
 func AppendEntry(dst []byte, e Element) []byte {
 	if e.IsInt {
 		var entry [10]byte
@@ -58,7 +58,7 @@ func Close(dst []byte, from, count int) []byte {
 	return dst
 }
 
-// FirstEntries returns the entries of the first n elements. There are at least n.
+// FirstEntries returns the entries of the first n elements. entries must have at least n elements.
 func FirstEntries(entries []byte, n int) []byte {
 	to := 0
 	for ; n > 0; n-- {
@@ -67,7 +67,7 @@ func FirstEntries(entries []byte, n int) []byte {
 	return entries[:to]
 }
 
-// Wrap makes lp the listpack of these entries, count in number. lp has EmptyLen bytes more than entries.
+// Wrap makes lp the listpack of these entries, which are count in number. len(lp) must be len(entries) + EmptyLen.
 func Wrap(lp, entries []byte, count int) {
 	copy(lp[HeaderLen:], entries)
 	lp[len(lp)-1] = end

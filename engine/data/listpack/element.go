@@ -9,7 +9,7 @@ import (
 	"spindle/internal/number"
 )
 
-// First bytes of the entries whose first byte is not the whole payload.
+// The first bytes of entries with a payload after the first byte.
 const (
 	enc6Str  = 0x80
 	enc13Int = 0xC0
@@ -37,7 +37,7 @@ func intWidth(b byte) int {
 // It is four words, the most that the compiler keeps in registers. With one more, every call that takes or returns an
 // Element would go through memory.
 type Element struct {
-	text  *byte // of the string; nil for an integer
+	text  *byte // the string's bytes; nil for an integer
 	n     int
 	Int   int64
 	IsInt bool
@@ -45,13 +45,13 @@ type Element struct {
 
 var _ [4 * unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(Element{})]byte{}
 
-// OfText returns text as a string element, even if it is a number.
+// OfText returns text as a string element, even if text is a number.
 func OfText(text []byte) Element { return Element{text: unsafe.SliceData(text), n: len(text)} }
 
-// Bytes is the string, without spare capacity; nil for an integer.
+// Bytes returns the string, without spare capacity. It returns nil for an integer.
 func (e Element) Bytes() []byte { return unsafe.Slice(e.text, e.n) }
 
-// Of returns the element that a listpack stores for text (listpack.I4).
+// Of returns the element that a listpack stores for text: an integer if text is one, otherwise a string (listpack.I4).
 func Of(text []byte) Element {
 	if n, ok := number.ParseInt(text); ok {
 		return Element{Int: n, IsInt: true}
@@ -81,7 +81,7 @@ func Get(lp []byte, at int) Element {
 	}
 }
 
-// GetNext returns the element at at and the offset of the next one, 0 at the end.
+// GetNext returns the element at at and the offset of the next element, or 0 if it is the last.
 func GetNext(lp []byte, at int) (e Element, next int) {
 	e, next = step(lp, at)
 	if lp[next] == end {
@@ -103,8 +103,8 @@ func step(lp []byte, at int) (e Element, behind int) {
 	return Get(lp, at), skipLong(lp, at)
 }
 
-// ShortText returns the string at at and the offset after its entry, if it has at most 63 bytes. It is for loops over
-// many elements, most of which are short.
+// ShortText returns the string at at and the offset after its entry. ok is false if the entry is not a string of at
+// most 63 bytes. It is for loops over many elements, most of which are short.
 func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
 	b := lp[at]
 	if b&^0x3F != enc6Str {
@@ -115,7 +115,7 @@ func ShortText(lp []byte, at int) (text []byte, behind int, ok bool) {
 	return lp[from:to:to], to + 1, true
 }
 
-// intAt returns the integer at at, whose first byte is not that of a string.
+// intAt returns the integer at at. The entry's first byte must not be that of a string.
 func intAt(lp []byte, at int) int64 {
 	switch b := lp[at]; {
 	case b < enc6Str:
@@ -134,7 +134,7 @@ func intAt(lp []byte, at int) int64 {
 	panic("listpack: I3 is broken: a byte that opens no entry")
 }
 
-// Len is the length of the text.
+// Len returns the length of the element's text.
 func (e Element) Len() int {
 	if e.IsInt {
 		return number.IntLen(e.Int)
@@ -149,7 +149,8 @@ func (e Element) Append(dst []byte) []byte {
 	return append(dst, e.Bytes()...)
 }
 
-// Text returns the text without a copy if possible: a string's own bytes, or an integer written into scratch.
+// Text returns the element's text, without a copy if possible: a string's own bytes, or an integer written into
+// scratch.
 func (e Element) Text(scratch []byte) []byte {
 	if e.IsInt {
 		return number.AppendInt(scratch[:0], e.Int)
@@ -174,7 +175,7 @@ func (e Element) Equal(text []byte) bool {
 	return ok && n == e.Int
 }
 
-// EqualElement reports whether both have the same text.
+// EqualElement reports whether e and o have the same text.
 func (e Element) EqualElement(o Element) bool {
 	switch {
 	case e.IsInt && o.IsInt:
@@ -185,7 +186,7 @@ func (e Element) EqualElement(o Element) bool {
 	return o.Equal(e.Bytes())
 }
 
-// Compare orders the element's text against text, byte by byte.
+// Compare compares the element's text with text, byte by byte.
 func (e Element) Compare(text []byte) int {
 	var scratch [number.MaxIntLen]byte
 	return bytes.Compare(e.Text(scratch[:]), text)
@@ -244,8 +245,8 @@ func (e Element) Put(gap []byte) int {
 	return PutText(gap, e.Bytes())
 }
 
-// PutText writes text as a string entry at the beginning of gap and returns its length, EncodedTextLen. text is not an
-// integer's.
+// PutText writes text as a string entry at the beginning of gap and returns its length, EncodedTextLen. text must not
+// be an integer.
 func PutText(gap, text []byte) int {
 	n := len(text)
 	head := 1
@@ -292,8 +293,8 @@ func PutInt(gap []byte, n int64) int {
 	return size
 }
 
-// putBacklen writes the backlen of body and returns its length. It has seven bits a byte, the highest first. All bytes
-// but the first are marked, so that reading backwards ends at the first.
+// putBacklen writes the backlen of body and returns its length. The backlen has seven bits a byte, the highest first.
+// All bytes but the first have the top bit set, so that reading backwards ends at the first.
 func putBacklen(gap []byte, body int) int {
 	n := backlenLen(body)
 	for i := n - 1; i > 0; i-- {

@@ -6,9 +6,9 @@ import (
 	"spindle/internal/number"
 )
 
-// Find returns the first element at or after offset from whose text is text, 0 if there is none. After each element
-// that it compares, it skips skip elements: 1 compares only the fields of field and value pairs. from may be 0, the
-// First of an empty listpack: then nothing is found.
+// Find returns the offset of the first element at or after from whose text is text, or 0 if there is none. After each
+// element that it compares, it skips skip elements. With 1 it compares only the fields of field and value pairs. from
+// may be 0, as First returns it for an empty listpack; then Find returns 0.
 func Find(lp []byte, from int, text []byte, skip int) int {
 	if from == 0 {
 		return 0
@@ -19,7 +19,7 @@ func Find(lp []byte, from int, text []byte, skip int) int {
 	return findText(lp, from, text, skip)
 }
 
-// findText looks for a text that is not an integer. Most entries differ in length. Of the others, most differ in the
+// findText searches for a text that is not an integer. Most entries differ in length. Of the others, most differ in the
 // last eight bytes, because names of one pattern have the same beginning. Only if those are equal does it compare the
 // bytes before them.
 func findText(lp []byte, at int, text []byte, pass int) int {
@@ -65,8 +65,8 @@ func findText(lp []byte, at int, text []byte, pass int) int {
 	}
 }
 
-// tail returns the last eight bytes of text as they would be loaded. shift is by how many bits to shift a load so that
-// only text is left.
+// tail returns the last eight bytes of text as they would be loaded. shift is the number of bits by which a load must
+// be shifted so that only text is left.
 func tail(text []byte) (want uint64, shift uint) {
 	if len(text) >= 8 {
 		return binary.LittleEndian.Uint64(text[len(text)-8:]), 0
@@ -76,8 +76,8 @@ func tail(text []byte) (want uint64, shift uint) {
 	return binary.LittleEndian.Uint64(last[:]), uint(64 - 8*len(text))
 }
 
-// findInt looks for an integer in any encoding. text is its decimal, which a listpack from outside may hold as a string
-// (listpack.I4).
+// findInt searches for an integer in any encoding. text is its decimal form, because a listpack from outside may hold
+// it as a string (listpack.I4).
 func findInt(lp []byte, at int, n int64, text []byte, pass int) int {
 	lp = lp[:Bytes(lp)]
 	for {

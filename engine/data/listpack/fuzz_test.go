@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// hostile are listpacks that we would not write, with Validate's result for each.
+// hostile are listpacks that we would never write, with the result of Validate for each.
 var hostile = []struct {
 	name string
 	lp   string
@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 		if err := Validate([]byte(c.lp), true, nil); err != c.err {
 			t.Errorf("%s: %v, want %v", c.name, err, c.err)
 		}
-		// A client's text finds the element, in whatever encoding.
+		// A client's text finds the element, whatever its encoding is.
 		if lp := []byte(c.lp); strings.HasPrefix(c.name, "5 ") && (Find(lp, First(lp), []byte("5"), 0) != HeaderLen ||
 			!Equal(lp, HeaderLen, []byte("5")) || !Get(lp, HeaderLen).EqualElement(OfInt(5)) ||
 			!OfInt(5).EqualElement(Get(lp, HeaderLen))) {
@@ -61,7 +61,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// Every cut and every changed byte of a good listpack is either refused or still readable.
+// TestValidateDamaged: a good listpack that is truncated, or has a changed byte, is either refused or still readable.
 func TestValidateDamaged(t *testing.T) {
 	lp := AppendEmpty(nil)
 	for _, text := range edges {
@@ -83,7 +83,7 @@ func TestValidateDamaged(t *testing.T) {
 	}
 }
 
-// useAll reads and edits p, if Validate accepts it, in every way that could leave its bounds.
+// useAll reads and edits p in every way that could leave its bounds, if Validate accepts p.
 func useAll(t *testing.T, p []byte) {
 	t.Helper()
 	p = slices.Clip(p)
@@ -155,8 +155,8 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// FuzzEdits: a script of edits does the same to a listpack as to a []string. Each step is an operation, an index and a
-// text.
+// FuzzEdits: a script of edits has the same effect on a listpack as on a []string. Each step is an operation, an index
+// and a text.
 func FuzzEdits(f *testing.F) {
 	f.Add([]byte("\x00\x00\x03abc\x01\x00\x0212\x02\x01\x00\x03\x00\x04-100\x04\x00\x00"))
 	f.Add([]byte("\x00\x00\x40" + strings.Repeat("x", 64) + "\x03\x00\x011\x00\x01\xff" + strings.Repeat("y", 255)))

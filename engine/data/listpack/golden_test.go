@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// A golden is a listpack that the reference server made, a line of testdata/golden.jsonl. It was recorded from
-// redis-server 7.4.1 with rdbcompression off. The limits of list, hash, set and zset were wide enough to keep it a
-// listpack. commands were sent. elements is the reply of LRANGE, HGETALL, SMEMBERS or ZRANGE WITHSCORES. bytes is the
-// listpack in DUMP's payload. In commands and elements a number n stands for n times "x", and a character for the byte
-// of that value. Bytes too long to show are "sha256:" and their sum.
+// A golden is a listpack that redis-server made, one line of testdata/golden.jsonl. It was recorded from redis-server
+// 7.4.1 with rdbcompression off. The limits of list, hash, set and zset were high enough for a listpack. commands were
+// sent. elements is the reply of LRANGE, HGETALL, SMEMBERS or ZRANGE WITHSCORES. bytes is the listpack in DUMP's
+// payload. In commands and elements a number n stands for n times "x", and a character for the byte of that value.
+// Bytes too long to show are "sha256:" and their checksum.
 type golden struct {
 	Name     string
 	Elements []any

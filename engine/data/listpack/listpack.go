@@ -18,14 +18,14 @@ import "encoding/binary"
 //	1110llll llllllll  string of 0..4095 bytes   11110100 64 bits   integer of 64 bits
 //	11110000 u32 LE    string of any length      11111111           the end
 //
-// listpack.I1. bytes is the whole listpack, header and 0xFF included.
-// listpack.I2. count is the number of entries, or 0xFFFF when only a walk can tell.
+// listpack.I1. bytes is the length of the whole listpack, including the header and 0xFF.
+// listpack.I2. count is the number of entries, or 0xFFFF if only a walk can find it out.
 // listpack.I3. Stepping over an entry and reading its backlen leads back to the same entry.
 // listpack.I4. A text that is the canonical decimal of an int64 is written as an integer, and each element in its
 // shortest encoding. So equal lists are equal bytes. Only our writes promise this: listpacks from outside may differ,
 // and are still read correctly.
 //
-// Validate proves listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of
+// Validate checks listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of
 // file format. Source: the listpack specification.
 //
 // An element is named by the offset of its entry. Offset 0 is in the header, so it means no element. Every function
@@ -34,11 +34,11 @@ const (
 	HeaderLen = 6
 	EmptyLen  = HeaderLen + 1 // the header and the end
 
-	// MaxBytes bounds the size that we let a listpack grow to. The format's own bound is 2^32-1: the field bytes holds
-	// no more.
+	// MaxBytes limits the size to which we let a listpack grow. The format's own limit is 2^32-1, because its field
+	// bytes has 32 bits.
 	MaxBytes = 1 << 30
 
-	// MaxOverhead bounds the bytes of an entry beyond its text.
+	// MaxOverhead is the greatest number of bytes that an entry needs in addition to its text.
 	MaxOverhead = 5 + 5
 
 	countUnknown = 0xFFFF
@@ -57,7 +57,7 @@ func End(lp []byte) int { return Bytes(lp) - 1 }
 // Entries returns the bytes of all entries, without header and end.
 func Entries(lp []byte) []byte { return lp[HeaderLen:End(lp)] }
 
-// Count is the number of elements. Cost: a walk if there were ever 65535 or more.
+// Count returns the number of elements. Cost: a walk of the listpack if it has ever had 65535 elements or more.
 func Count(lp []byte) int {
 	if n := headerCount(lp); n != countUnknown {
 		return n
@@ -65,13 +65,13 @@ func Count(lp []byte) int {
 	return CountRange(lp, HeaderLen, End(lp))
 }
 
-// KnownCount is Count of the listpack with this header, unless that costs a walk.
+// KnownCount returns Count of the listpack with this header. known is false if only a walk can find it out.
 func KnownCount(header *[HeaderLen]byte) (n int, known bool) {
 	n = headerCount(header[:])
 	return n, n != countUnknown
 }
 
-// CountRange is the number of elements from offset from to offset to.
+// CountRange returns the number of elements from offset from up to offset to.
 func CountRange(lp []byte, from, to int) (n int) {
 	for ; from < to; from = skip(lp, from) {
 		n++
@@ -81,7 +81,7 @@ func CountRange(lp []byte, from, to int) (n int) {
 
 func headerCount(lp []byte) int { return int(binary.LittleEndian.Uint16(lp[4:])) }
 
-// First returns the first element, 0 if there is none.
+// First returns the offset of the first element, or 0 if there is none.
 func First(lp []byte) int {
 	if lp[HeaderLen] == end {
 		return 0
@@ -89,10 +89,10 @@ func First(lp []byte) int {
 	return HeaderLen
 }
 
-// Last returns the last element, 0 if there is none.
+// Last returns the offset of the last element, or 0 if there is none.
 func Last(lp []byte) int { return Prev(lp, End(lp)) }
 
-// Next returns the element after the one at at, 0 at the end.
+// Next returns the offset of the element after the one at at, or 0 at the end.
 func Next(lp []byte, at int) int {
 	at = skip(lp, at)
 	if lp[at] == end {
@@ -101,7 +101,7 @@ func Next(lp []byte, at int) int {
 	return at
 }
 
-// Prev returns the element before the one at at (or before End), 0 at the beginning.
+// Prev returns the offset of the element before the one at at (or before End), or 0 at the beginning.
 func Prev(lp []byte, at int) int {
 	if at <= HeaderLen {
 		return 0
@@ -120,12 +120,12 @@ func Prev(lp []byte, at int) int {
 	return at - backlenLen(body) - body
 }
 
-// Seek returns the element at index, counted from the end if negative; 0 if there is none. Cost: a walk from the nearer
-// end.
+// Seek returns the offset of the element at index, or 0 if there is none. A negative index counts from the end. Cost: a
+// walk from the nearer end.
 func Seek(lp []byte, index int) int {
 	n := headerCount(lp)
 	if n == countUnknown {
-		// Without a count, the sign of index says from which end to walk.
+		// Without a count, the sign of index decides from which end to walk.
 		if index < 0 {
 			return stepBack(lp, Last(lp), -1-index)
 		}
@@ -175,13 +175,13 @@ func shortLen(b byte) int {
 	return 2 + int(b&0x3F)
 }
 
-// skipLong is skip for any entry.
+// skipLong is skip for entries of any length.
 func skipLong(lp []byte, at int) int {
 	body := bodyLen(lp, at)
 	return at + body + backlenLen(body)
 }
 
-// bodyLen returns the length of encoding and payload of the entry at at.
+// bodyLen returns the length of the encoding and payload of the entry at at.
 func bodyLen(lp []byte, at int) int {
 	switch b := lp[at]; {
 	case b < 0x80:
@@ -201,7 +201,7 @@ func bodyLen(lp []byte, at int) int {
 }
 
 // backlenLen returns the length of the backlen of an entry whose encoding and payload take body bytes. The limits are
-// one less than the bits could hold, as in the format's first writer.
+// one less than the bits could hold, as in the first implementation of the format.
 func backlenLen(body int) int {
 	switch {
 	case body <= 127:

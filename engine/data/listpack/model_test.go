@@ -50,7 +50,7 @@ func anyText(rng *rand.Rand) string {
 	}
 }
 
-// plain returns the elements, the slow way.
+// plain returns the elements, found in the simplest way.
 func plain(lp []byte) (texts []string) {
 	for _, e := range All(lp) {
 		texts = append(texts, string(e.Append(nil)))
@@ -58,7 +58,7 @@ func plain(lp []byte) (texts []string) {
 	return texts
 }
 
-// check compares lp with want, by every way of reading it.
+// check compares lp with want, through every function that reads a listpack.
 func check(t *testing.T, lp []byte, want []string) {
 	t.Helper()
 	if err := Validate(lp, true, nil); err != nil {
@@ -97,7 +97,7 @@ func check(t *testing.T, lp []byte, want []string) {
 	}
 }
 
-// offset returns the offset of the element at an index, the slow way.
+// offset returns the offset of the element at an index, found in the simplest way.
 func offset(lp []byte, index int) int {
 	at := HeaderLen
 	for range index {
@@ -173,7 +173,7 @@ func TestModel(t *testing.T) {
 		if !s.Fits(lp) {
 			t.Fatal("a small listpack is too long")
 		}
-		// Half of the edits in place (never the frozen one), half as a copy.
+		// Half of the edits are made in place (never the frozen copy), and half in a copy.
 		if step%2 == 0 || &lp[0] == &frozen[0] {
 			dup := make([]byte, Bytes(lp)+s.Grow())
 			s.CopyTo(dup, lp)
@@ -197,7 +197,7 @@ func TestModel(t *testing.T) {
 	check(t, frozen, then)
 }
 
-// ask compares Seek, Find, Equal and Compare with the slow way.
+// ask compares the results of Seek, Find, Equal and Compare with those found in the simplest way.
 func ask(t *testing.T, rng *rand.Rand, lp []byte, want []string) {
 	t.Helper()
 	n := len(want)
@@ -256,7 +256,7 @@ func ask(t *testing.T, rng *rand.Rand, lp []byte, want []string) {
 	}
 }
 
-// TestCountUnknown grows past the 65534 elements that the header can count, and shrinks back.
+// TestCountUnknown grows a listpack past the 65534 elements that the header can count, and shrinks it again.
 func TestCountUnknown(t *testing.T) {
 	const n = 70_000
 	lp := Begin(nil)

@@ -15,9 +15,10 @@ var (
 	ErrElement = errors.New("listpack: an element was refused")
 )
 
-// Validate proves that lp, as a whole, is a listpack: listpack.I1 alone, or with deep also listpack.I2 and listpack.I3.
-// each may be nil. With deep it is called for every element in order, and refuses one by returning false. Bytes from
-// outside must pass deep before any other function reads them: all others trust listpack.I1..listpack.I3.
+// Validate checks that all of lp is one listpack: listpack.I1 alone, or with deep also listpack.I2 and listpack.I3.
+// With deep, each is called for every element in order, unless it is nil. It refuses the listpack by returning false.
+// Bytes from outside must pass deep before any other function reads them, because all others trust
+// listpack.I1..listpack.I3.
 func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
 	if len(lp) < EmptyLen || uint64(len(lp)) != uint64(binary.LittleEndian.Uint32(lp)) {
 		return ErrSize
@@ -46,8 +47,8 @@ func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
 	return nil
 }
 
-// validEntry proves that an entry lies at at and ends at or before last, and returns its end. The backlen must be the
-// one that we would write, because a longer form would lead back to another place.
+// validEntry checks that an entry lies at at and ends at or before last, and returns the entry's end. The backlen must
+// be the one that we would write, because a longer form would lead back to another place.
 func validEntry(lp []byte, at, last int) (next int, err error) {
 	head := 1
 	switch b := lp[at]; {

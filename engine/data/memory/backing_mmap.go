@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The region is one reservation of address space: slabs in its lower half, runs in its upper. It is reserved without
-// access and opened in large steps, so that it works with every vm.overcommit_memory setting. The records of slabs and
-// of run units are two more reservations, opened in the same way.
+// The region is one reservation of address space, with slabs in its lower half and runs in its upper half. It is
+// reserved without access and opened in large steps, so that it works with every vm.overcommit_memory setting. The
+// records of slabs and of run units are two more reservations, opened in the same way.
 //
 // The reservation lasts as long as the process, and all heaps share it. So Pointer is one addition.
 var (
@@ -33,7 +33,7 @@ const (
 	contiguous     = true // segments that follow each other are one piece of memory
 	openStep       = 64 << 20
 	smallStep      = 64 << 10 // the step where the system refuses openStep
-	beside         = 64 << 20 // left for the Go heap and for threads, whose stacks count 8 MB each (memory.M4)
+	beside         = 64 << 20 // address space left for the Go heap and threads, with stacks of 8 MB (memory.M4)
 	hugePage       = 2 << 20
 )
 
@@ -75,7 +75,7 @@ func reserveRegion() error {
 	return fmt.Errorf("memory: cannot reserve address space: %w", err)
 }
 
-// leaves reports whether the process may reserve size bytes more: the Go heap needs address space too.
+// leaves reports whether the process could reserve size bytes more. The Go heap needs address space too.
 func leaves(size uintptr) bool {
 	p, err := reserve(size)
 	if err != nil {
@@ -89,7 +89,7 @@ func reserve(size uintptr) (unsafe.Pointer, error) {
 	return unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
 }
 
-// open makes the bytes up to end accessible in one of the four spans.
+// open makes the bytes of one of the four spans accessible up to end.
 func open(span int, at unsafe.Pointer, end, limit, step uint64) error {
 	if end <= opened[span] {
 		return nil
@@ -116,7 +116,8 @@ func protect(at unsafe.Pointer, from, to uint64) error {
 	return unix.Mprotect(unsafe.Slice((*byte)(unsafe.Add(at, from)), to-from), unix.PROT_READ|unix.PROT_WRITE)
 }
 
-// affords reports whether the system would make size more bytes usable now. It maps memory as for a thread's stack.
+// affords reports whether the system would now make size more bytes usable. It tries it with a mapping like that of a
+// thread's stack.
 func affords(size uintptr) bool {
 	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
@@ -146,7 +147,8 @@ func openUnits(from, n uint32) error {
 	return open(3, unitMeta, end*size, uint64(regionEnd-runBase)/RunUnit*size, 1<<20)
 }
 
-// canOpenSlabs makes n slabs from number from up usable before they are needed, and reports whether it could.
+// canOpenSlabs makes n slabs, beginning with number from, usable before they are needed. It reports whether that
+// succeeded.
 func canOpenSlabs(from, n uint32) bool { return openSlabs(from, n) == nil }
 
 func canOpenUnits(from, n uint32) bool { return openUnits(from, n) == nil }
@@ -165,24 +167,24 @@ func preferHuge(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_HUGEPAGE)
 }
 
-// leaveRunsSmall asks the kernel to back runs with small pages, and to join none. Any goroutine.
+// leaveRunsSmall asks the kernel to back runs with small pages, and not to join them to huge pages. Any goroutine.
 func leaveRunsSmall() {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(runBase)), int(regionEnd-runBase)), unix.MADV_NOHUGEPAGE)
 }
 
-// populate makes the kernel find pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels before
-// 5.14 refuse; then the first goroutine to touch the memory waits.
+// populate makes the kernel provide pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels
+// before 5.14 refuse; then the first goroutine to touch the memory waits.
 func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }
 
-// populateRecords does it for the records of slabs first to first+n-1. The kernel refuses records that are not open
-// yet, which is harmless.
+// populateRecords does the same for the records of slabs first to first+n-1. The kernel refuses records that are not
+// open yet, which is harmless.
 func populateRecords(first uint32, n int) {
 	size := int(unsafe.Sizeof(slab{}))
 	from := int(first) * size &^ (osPage - 1)
 	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(slabMeta, from)), n*size), unix.MADV_POPULATE_WRITE)
 }
 
-// forget drops a closed heap's segment.
+// forget gives the memory of a closed heap's segment back to the kernel.
 func forget(r Ref, n int) { giveBack(r, n) }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Under the race detector memory comes from the Go heap, because the detector does not see mapped memory. The allocator
-// above is the same code. Only Pointer differs: it looks a Ref up instead of adding.
+// Under the race detector, memory comes from the Go heap, because the detector does not see mapped memory. The
+// allocator above is the same code. Only Pointer differs: it finds the address in a table instead of by an addition.
 var (
 	granules  [regionGranules / granuleChunk]*[granuleChunk]unsafe.Pointer // where each 64 KB of the region lies
 	runBase   Ref                                                          = regionGranules / 2 * slabSize
@@ -68,7 +68,7 @@ func openUnits(from, n uint32) error {
 	return nil
 }
 
-// canOpenSlabs and canOpenUnits open nothing: Go memory is taken when it is needed.
+// canOpenSlabs and canOpenUnits open nothing, because Go memory is allocated when it is needed.
 func canOpenSlabs(from, n uint32) bool { return Ref(from+n)*slabSize <= runBase }
 
 func canOpenUnits(from, n uint32) bool { return runBase+Ref(from+n)*RunUnit <= regionEnd }
@@ -85,7 +85,7 @@ func back(r Ref, n int) {
 	}
 }
 
-// giveBack clears the whole pages of [r, r+n), whose content the kernel would drop.
+// giveBack clears the whole pages of [r, r+n), as the kernel would drop their content.
 func giveBack(r Ref, n int) {
 	from := (r + osPage - 1) &^ (osPage - 1)
 	to := (r + Ref(n)) &^ (osPage - 1)
@@ -96,14 +96,14 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge, populate and populateRecords do nothing: Go memory is already there.
+// preferHuge, populate and populateRecords do nothing, because Go memory is already usable.
 func preferHuge(r Ref, n int) {}
 
 func populate(r Ref, n int) {}
 
 func populateRecords(first uint32, n int) {}
 
-// forget drops a closed heap's segment.
+// forget drops the Go memory of a closed heap's segment.
 func forget(r Ref, n int) {
 	for off := 0; off < n; off += slabSize {
 		g := (r + Ref(off)) >> slabShift

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Check proves the heap's invariants: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3. O(slabs
-// + blocks on free lists + runs): for tests. Reclaimers may have freed blocks not yet drained, but none may be freeing
-// now.
+// Check verifies the heap's invariants: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3. It
+// costs O(slabs + blocks on free lists + runs), and is for tests. Reclaimers may have freed blocks not yet drained, but
+// none may be freeing now.
 func (h *Heap) Check() error {
 	lag, err := h.checkSlabs()
 	if err != nil {
@@ -28,7 +28,7 @@ func (h *Heap) Check() error {
 	return nil
 }
 
-// checkSlabs returns the bytes that reclaimers have freed and the turn has not yet drained.
+// checkSlabs checks all slabs. lag is the number of bytes that reclaimers have freed and the turn has not yet drained.
 func (h *Heap) checkSlabs() (lag int64, err error) {
 	var states [slabLeaving + 1]int64
 	var live [numClasses]int64
@@ -108,7 +108,7 @@ func (h *Heap) checkSlabs() (lag int64, err error) {
 	return lag, nil
 }
 
-// checkFree counts the slab's free blocks (memory.S2).
+// checkFree counts the slab's free blocks and checks them (memory.S2).
 func checkFree(s *slab, i uint32) (n int, err error) {
 	for at := s.free; at != noBlock; n++ {
 		off := uint32(at) << 3
@@ -121,7 +121,8 @@ func checkFree(s *slab, i uint32) (n int, err error) {
 	return n, nil
 }
 
-// checkRuns returns the bytes of runs that reclaimers have freed and the turn has not yet drained.
+// checkRuns checks all runs. lag is the number of bytes of runs that reclaimers have freed and the turn has not yet
+// drained.
 func (h *Heap) checkRuns() (lag int64, err error) {
 	var units, count [4]int64
 	for _, seg := range h.runs.segments {

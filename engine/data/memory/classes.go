@@ -1,12 +1,13 @@
 package memory
 
-// Size classes of small blocks.
+// Small blocks have size classes.
 //
 //	8..128       every 8                       rounding costs up to 7 bytes
 //	144..4096    eight to a doubling           rounding costs less than 1/8 of the block
 //	4352..8192   a slab's 15th to 8th part     the same, and the slab's end is not lost
 //
-// memory.C1. A block asked for with a multiple of 64 has a class that is a multiple of 64, so it is 64-byte aligned.
+// memory.C1. If a multiple of 64 bytes is requested, the block's class is a multiple of 64 too, so the block is 64-byte
+// aligned.
 // memory.C2. No size of 64 bytes or more loses more than 1/8 of its block. No class loses more than 1/8 of its slab.
 
 const (
@@ -47,7 +48,7 @@ func init() {
 	}
 }
 
-// GoodSize returns the size of the block that Alloc(n) returns.
+// GoodSize returns the size of the block that Alloc(n) would return.
 func GoodSize(n int) int {
 	if n <= MaxSmall {
 		return int(classSize[classFit[(n+7)>>3]])

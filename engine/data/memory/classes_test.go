@@ -2,7 +2,8 @@ package memory
 
 import "testing"
 
-// Every size gets a block that holds it and wastes at most an eighth. Multiples of 64 get aligned blocks.
+// TestEverySizeFits: every size gets a block that holds it and wastes at most an eighth. Multiples of 64 get aligned
+// blocks.
 func TestEverySizeFits(t *testing.T) {
 	h := newHeap(t, Options{})
 	for n := 1; n <= 70_000; n++ { // every size, in every build: all else depends on this table

@@ -2,7 +2,7 @@
 
 package memory
 
-// The checks of debug_on.go are absent. Their calls stand under invariant.Enabled and are compiled away.
+// The checks of debug_on.go are absent in this build. Their calls are under invariant.Enabled and compiled away.
 
 func debugSegment(first uint32)            {}
 func debugSlab(i uint32, s *slab)          {}

@@ -9,9 +9,9 @@ import (
 
 // Builds that check keep a state byte for every block, and fill free blocks with a pattern.
 //
-// memory.D1. A block's byte is 0 before its first use, purpose+1 while it lives, debugFreed after. The block's owner
-// writes it without a lock, so that the race detector also sees blocks change owners.
-// memory.D2. A freed block is filled with 0xDB after its first word. Alloc checks that it still is.
+// memory.D1. A block's state byte is 0 before its first use, purpose+1 while it is allocated, and debugFreed
+// afterwards. The block's owner writes it without a lock, so that the race detector also sees blocks change owners.
+// memory.D2. A freed block is filled with 0xDB after its first word. Alloc checks that the fill is intact.
 const (
 	debugFreed  = 0xFF
 	debugFill   = 0xDB
@@ -23,7 +23,7 @@ var debugBytes [1 << 25 / debugChunk]*[debugChunk][]byte
 
 func debugOf(i uint32) *[]byte { return &debugBytes[i/debugChunk][i%debugChunk] }
 
-// debugSegment is called with the region locked.
+// debugSegment makes the state bytes of a segment. The caller has locked the region.
 func debugSegment(first uint32) {
 	for i := first / debugChunk; i <= (first+slabSegment-1)/debugChunk; i++ {
 		if debugBytes[i] == nil {
@@ -92,7 +92,8 @@ func debugRunAlloc(r Ref, p Purpose) {
 	fill(Bytes(r, min(UsableSize(r), debugMaxRun)))
 }
 
-// debugRunReturned checks a run's purpose, which is in its first record. A used run does not need that record's links.
+// debugRunReturned checks a run's purpose, which is in the run's first record. A used run does not need that record's
+// links.
 func debugRunReturned(r Ref, p Purpose) {
 	u := unitAt(unitOf(r))
 	if u.word&stateMask != runUsed || u.prev == debugFreed {
@@ -107,8 +108,8 @@ func debugRunReturned(r Ref, p Purpose) {
 
 func debugRunSplit(r, second Ref) { unitAt(unitOf(second)).prev = unitAt(unitOf(r)).prev }
 
-// poison is the content of a freed block. To the race detector, copying or comparing a slice is one event; bytes are
-// many.
+// poison is the content of a freed block. Copying or comparing a whole slice is one event for the race detector; single
+// bytes are many.
 var poison = bytes.Repeat([]byte{debugFill}, slabSize)
 
 func fill(b []byte) { copy(b, poison) }

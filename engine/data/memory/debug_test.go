@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A build that checks stops at mistakes that only our own code can make.
+// TestMistakesAreCaught: a build that checks stops at mistakes that only our own code can make.
 func TestMistakesAreCaught(t *testing.T) {
 	for _, c := range []struct {
 		name, says string

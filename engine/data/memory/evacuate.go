@@ -1,25 +1,26 @@
 package memory
 
-// Slabs with little in use are emptied: the caller copies their blocks elsewhere, because it knows what refers to each
-// (active defragmentation). The heap chooses the slabs, some records in each step. It allocates nothing from them
+// Slabs with little in use are emptied (active defragmentation). The caller copies their blocks elsewhere, because it
+// knows what refers to each. The heap chooses the slabs, some records in each step. It allocates nothing from them
 // meanwhile.
 //
 //	Evacuate ──▶ counting: how much lives in slabs that are so full ──▶ choosing: the thinnest leave their lists
 //	         ──▶ moving: Leaves tells the blocks, the caller moves them ──▶ EndEvacuation
 //	         ──▶ returning: what is left is listed again
 //
-// memory.V1. A leaving slab is in no list. Nothing is allocated from it. Its last free makes it dirty, like any other.
+// memory.V1. A leaving slab is in no list. Nothing is allocated from it. Its last free makes it dirty, like any other
+// slab.
 // memory.V2. The live bytes of all leaving slabs are at most an eighth of the resident bytes. So the moves take at most
 // that much memory before they give any back.
 // memory.V3. Punched slabs take part. A slab whose pages are with a reclaimer does not.
 type evacuation struct {
 	phase   Evacuating
-	segment int // segment and slab are the next to look at
+	segment int // segment and slab are the next record to visit
 	slab    uint32
 	least   int64          // bytes that it must gain
-	live    [octiles]int64 // by how full slabs are: their live bytes
-	waste   [octiles]int64 // and their resident bytes that are free
-	below   int            // slabs less than below/octiles full leave
+	live    [octiles]int64 // the live bytes of slabs, by how full they are
+	waste   [octiles]int64 // the resident free bytes of slabs, by how full they are
+	below   int            // slabs that are less than below/octiles full are emptied
 	emptied int64          // bytes of slabs that the last evacuation emptied
 	leaving int64          // slabs
 }
@@ -38,8 +39,8 @@ const (
 
 const (
 	octiles     = 8
-	fullest     = 6    // slabs of at least so many eighths stay as they are
-	evacRecords = 1024 // slabs looked at in one step: some 10 µs, more when their records are not cached
+	fullest     = 6    // slabs with at least this many eighths in use are never emptied
+	evacRecords = 1024 // slabs visited in one step, which takes some 10 µs, or more if their records are not cached
 )
 
 // Scattered returns how many bytes of the slabs in use are resident and free, and how many are live. O(classes).
@@ -52,8 +53,8 @@ func (h *Heap) Scattered() (free, live int64) {
 	return free - live - h.trim.holes*osPage, live
 }
 
-// Evacuate begins to empty thin slabs, if that can gain at least least bytes. With least 0 it empties every slab, for
-// tests of callers that move blocks. StepEvacuation continues it. No other evacuation may be under way.
+// Evacuate begins to empty slabs with few live blocks, if that can gain at least least bytes. With least 0 it empties
+// every slab, for tests of callers that move blocks. StepEvacuation continues it. No other evacuation may be under way.
 func (h *Heap) Evacuate(least int64) {
 	h.evac = evacuation{phase: evacuationCounts, least: least}
 }
@@ -66,10 +67,10 @@ func (h *Heap) Leaves(r Ref) bool {
 	return r < runBase && slabAt(uint32(r>>slabShift)).state == slabLeaving
 }
 
-// Emptied is how many bytes of slabs the last evacuation has emptied so far.
+// Emptied returns how many bytes of slabs the last evacuation has emptied so far.
 func (h *Heap) Emptied() int64 { return h.evac.emptied }
 
-// StepEvacuation does some microseconds of the heap's part, and returns the phase after that.
+// StepEvacuation continues the heap's part of an evacuation for some microseconds, and returns the phase reached.
 func (h *Heap) StepEvacuation() Evacuating {
 	e := &h.evac
 	if e.phase == EvacuationOver || e.phase == EvacuationMoves {
@@ -122,10 +123,10 @@ func (h *Heap) leaveAnyhow(s *slab, i uint32) {
 	h.evac.leaving++
 }
 
-// octile is how full a slab is, in eighths, rounded down.
+// octile returns how full a slab is, in eighths, rounded down.
 func (s *slab) octile() int { return min(int(s.live)*octiles/int(s.cap), octiles-1) }
 
-// holeBytes returns how many bytes of a slab are given back.
+// holeBytes returns how many bytes of a slab have been given back to the kernel.
 func (s *slab) holeBytes() (n int64) {
 	for x := s.holes; x != 0; x &= x - 1 {
 		n += osPage
@@ -133,7 +134,7 @@ func (s *slab) holeBytes() (n int64) {
 	return n
 }
 
-// nextPhase starts the next phase, after all records have been looked at.
+// nextPhase starts the next phase, after all slab records have been visited.
 func (h *Heap) nextPhase() {
 	e := &h.evac
 	switch e.phase {
@@ -155,14 +156,14 @@ func (h *Heap) nextPhase() {
 	}
 }
 
-// EndEvacuation says that the caller has moved what it could, or stops. The emptied slabs may be given back at once,
-// without waiting for a period to end.
+// EndEvacuation is called when the caller has moved the blocks that it could, or gives up. The emptied slabs may be
+// given back at once, without waiting for a period to end.
 func (h *Heap) EndEvacuation() {
 	h.evac.phase, h.evac.segment, h.evac.slab = evacuationReturns, 0, 0
 	h.trim.slabs.idle = h.slabs.reclaimable()
 }
 
-// unleave lists a slab again that was not emptied.
+// unleave puts a slab that was not emptied back into its list.
 func (h *Heap) unleave(s *slab, i uint32) {
 	h.evac.leaving--
 	s.state = slabFull

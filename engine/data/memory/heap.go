@@ -15,7 +15,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Options shape a heap. The zero value is valid.
+// Options are the options of a heap. The zero value is valid.
 type Options struct {
 	Databases int   // databases SetPosition can name; blocks of others stay until their hold closes. Default 16
 	Warm      int64 // bytes of empty memory kept instead of given back. Default 4 MB, or Used/64 if that is more
@@ -24,9 +24,9 @@ type Options struct {
 // A Heap serves blocks of the region to one core and counts them.
 //
 // memory.H1. Only the holder of the turn touches the fields, except those of shared.
-// memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks alive under purpose p.
-// memory.H3. A slab is in exactly one place: current of its bin, in its bin's partial list, full, dirty, clean, being
-// trimmed, being touched or leaving. Check proves memory.H2 (in builds that check) and memory.H3.
+// memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks allocated under purpose p.
+// memory.H3. A slab is in exactly one state: current in its bin, in the bin's partial list, full, dirty, clean, being
+// trimmed, being touched or leaving. Check verifies memory.H2 (in builds that check) and memory.H3.
 type Heap struct {
 	bins [numClasses]bin
 	used [16]int64 // by purpose; [15] is never used
@@ -39,7 +39,7 @@ type Heap struct {
 	frozen   uint64
 	holds    []*Hold // oldest first; some may be closed and not yet swept
 	position position
-	ready    shelf // retired blocks that no hold can read: for a reclaimer
+	ready    shelf // retired blocks that no hold can read; a reclaimer will free them
 	destroy  [maxKinds]Destroy
 	measure  [maxKinds]func(Ref) int64
 	retained int64 // bytes on the shelves of holds
@@ -68,7 +68,7 @@ type shared struct {
 	pendingObj atomic.Int64
 	freedObj   atomic.Int64
 	published  published
-	spareJobs  chan *retireJob // ended jobs, to be used again
+	spareJobs  chan *retireJob // finished jobs, for reuse
 }
 
 var (
@@ -107,8 +107,9 @@ func New(o Options) (*Heap, error) {
 	return h, nil
 }
 
-// Alloc returns a block of at least n bytes with undefined content. Up to [MaxSmall] it costs a few ns. A larger n is a
-// run, found in O(1). It panics with [ErrExhausted] when the system gives no more memory. [Heap.Short] warns earlier.
+// Alloc returns a block of at least n bytes with undefined content. Up to [MaxSmall] it costs a few ns. For a larger n
+// the block is a run, found in O(1). It panics with [ErrExhausted] when the system gives no more memory. [Heap.Short]
+// warns earlier.
 func (h *Heap) Alloc(n int, p Purpose) Ref {
 	if uint(n) > MaxSmall {
 		return h.allocRun(n, p)
@@ -178,21 +179,21 @@ func (h *Heap) Used() int64 {
 	return sum
 }
 
-// UsedBy is the part of Used that purpose p has.
+// UsedBy returns the bytes of Used that were allocated under purpose p.
 func (h *Heap) UsedBy(p Purpose) int64 { return h.used[p] - h.remoteUsed[p].Load() }
 
-// Peak is the greatest Used at the end of any turn since the start or since ResetPeak.
+// Peak returns the greatest Used at the end of any turn since the start or since ResetPeak.
 func (h *Heap) Peak() int64 {
 	h.peak = max(h.peak, h.Used())
 	return h.peak
 }
 
-// ResetPeak starts the peak again at the present Used.
+// ResetPeak sets the peak to the present Used.
 func (h *Heap) ResetPeak() { h.peak = h.Used() }
 
-// Drain takes back what other goroutines finished: freed blocks, pages given back or touched, holds that passed a
-// prefix or closed. The core calls it once per turn. budget bounds the work, in units of about 50 ns. more means that
-// work is left. It costs a few loads when there is nothing to do.
+// Drain takes back what other goroutines have finished: freed blocks, pages given back or touched, holds that passed a
+// prefix or closed. The core calls it once per turn. budget limits the work, in units of about 50 ns. more means that
+// work is left. With nothing to do it costs a few loads.
 func (h *Heap) Drain(budget int) (more bool) {
 	if h.news.Load() != 0 {
 		h.sweepHolds()
@@ -212,7 +213,7 @@ func (h *Heap) draining() bool {
 	return h.pending != 0 || h.returned != 0 || h.remoteSlab.Load() != 0 || h.remoteRun.Load() != 0
 }
 
-// foldRemote moves the bytes that reclaimers counted into used.
+// foldRemote subtracts the bytes that reclaimers have freed from used.
 func (h *Heap) foldRemote() {
 	h.remoteAny.Store(0)
 	for p := range h.remoteUsed {

@@ -18,7 +18,7 @@ func newHeap(t testing.TB, o Options) *Heap {
 	return h
 }
 
-// Alloc, Free and Retire take no Go memory in steady state.
+// TestNoGoAllocations: Alloc, Free and Retire take no Go memory in steady state.
 func TestNoGoAllocations(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -35,7 +35,7 @@ func TestNoGoAllocations(t *testing.T) {
 	}
 }
 
-// Figures lag by at most one turn.
+// TestFigures: the heap's figures lag by at most one turn.
 func TestFigures(t *testing.T) {
 	h := newHeap(t, Options{})
 	r := h.Alloc(1000, Values)
@@ -64,8 +64,8 @@ func BenchmarkAllocFree(b *testing.B) {
 	}
 }
 
-// BenchmarkReplace frees a random one of a million blocks and allocates another. It includes misses on block and slab
-// record.
+// BenchmarkReplace frees a random block out of a million and allocates another. It includes cache misses on the block
+// and on the slab's record.
 func BenchmarkReplace(b *testing.B) {
 	h := newHeap(b, Options{})
 	refs := make([]Ref, 1<<20)
@@ -124,7 +124,7 @@ func BenchmarkRetire(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain is what a turn pays when reclaimers have returned nothing.
+// BenchmarkDrain measures what a turn pays when reclaimers have returned nothing.
 func BenchmarkDrain(b *testing.B) {
 	h := newHeap(b, Options{})
 	for b.Loop() {

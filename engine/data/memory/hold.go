@@ -6,28 +6,29 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Hold keeps what was reachable at the moment of its Freeze. A block retired later is freed when no live hold can
-// still read it.
+// A Hold keeps the blocks that were reachable at the moment of its Freeze. A block retired later is freed when no live
+// hold can still read it.
 //
 //	holds      oldest ─────────────▶ newest            Retire puts a block on the newest hold that has not passed it
 //	shelves    [db][hash's top 8 bits], wide
 //	           closed or passed: the shelf moves to the next older hold that has not passed it, else to a reclaimer
 //
-// memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes a node iff its stamp >
-// Frozen().
+// memory.E1. A node stamped e is reachable by a hold only if e <= hold.epoch. The core writes to a node only if its
+// stamp > Frozen().
 // memory.E2. A retired block is freed only after every hold that was live at its retirement has closed or has passed
 // its position.
 // memory.E3. Passed is final: no reader of the hold reads that (db, prefix) again.
 type Hold struct {
 	h        *Heap
 	epoch    uint64
-	ended    bool // the turn's: finished, as read at the start of this sweep
+	ended    bool // only for the turn: the value of finished at the start of this sweep
 	closed   atomic.Bool
-	finished atomic.Bool                 // set last by Close: it touches the heap no more
-	passed   []atomic.Pointer[prefixSet] // by db; nil: nothing passed
+	finished atomic.Bool                 // set last by Close, which does not touch the heap after that
+	passed   []atomic.Pointer[prefixSet] // by db; nil if nothing was passed
 
-	// The core's: shelves of the blocks retired while this was the newest hold that could read them.
-	shelves []*[256]shelf // by db; nil: nothing retired
+	// shelves and wide belong to the core. They hold the blocks retired while this was the newest hold that could read
+	// them.
+	shelves []*[256]shelf // by db; nil if nothing was retired
 	wide    shelf
 }
 
@@ -40,34 +41,35 @@ type position struct {
 	prefix uint8
 }
 
-// Epoch is the stamp of nodes made now. It starts at 1 and grows by one with each Freeze.
+// Epoch returns the stamp of nodes made now. It starts at 1 and grows by one with each Freeze.
 func (h *Heap) Epoch() uint64 { return h.epoch }
 
-// Frozen is the newest epoch that a live hold reads, 0 with none. A node is writable iff its epoch > Frozen().
+// Frozen returns the newest epoch that a live hold reads, or 0 without a hold. A node is writable iff its epoch >
+// Frozen().
 func (h *Heap) Frozen() uint64 { return h.frozen }
 
-// Holding reports whether some hold lives, so that positions matter.
+// Holding reports whether a hold is live. Only then do positions matter.
 func (h *Heap) Holding() bool { return len(h.holds) != 0 }
 
-// Retained is the bytes that are live only because a hold may read them. A root whose kind has no Measure counts alone,
-// without its tree. O(1).
+// Retained returns the bytes of retired blocks that are kept only because a hold may read them. A root whose kind has
+// no Measure counts alone, without its tree. O(1).
 func (h *Heap) Retained() int64 { return h.retained }
 
-// Reclaiming is the bytes that wait for reclaimers to free them. It counts trees by their Measure, until their list is
-// done. O(1); any goroutine.
+// Reclaiming returns the bytes that wait for reclaimers to free them. It counts trees by their Measure, until their
+// list is freed. O(1); any goroutine.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
-// Park counts n bytes of some objects as leaving before they are retired. Unpark takes that back when they are.
+// Park counts n bytes of some objects as leaving before they are retired. The caller calls Unpark when it retires them.
 func (h *Heap) Park(n int64, objects int) {
 	h.parked += n
 	h.pendingObj.Add(int64(objects))
 }
 
-// Unpark ends a Park of the same n and objects.
+// Unpark undoes a Park of the same n and objects.
 func (h *Heap) Unpark(n int64, objects int) { h.Park(-n, -objects) }
 
-// Leaving is the bytes of the data that are about to be freed: retained by holds, with reclaimers, or parked. Parts of
-// it are estimates and may be far too high, so the data's size bounds it. O(1).
+// Leaving returns the bytes of the data that are about to be freed: retained by holds, waiting for reclaimers, or
+// parked. Some of these are estimates and may be far too high, so the result is at most the data's size. O(1).
 func (h *Heap) Leaving() int64 {
 	data := h.UsedBy(Keys) + h.UsedBy(Values) + h.UsedBy(Index)
 	return max(0, min(h.retained+h.reclaiming.Load()+h.parked, data))
@@ -83,11 +85,11 @@ func (h *Heap) Freeze() *Hold {
 	return d
 }
 
-// Epoch is the last epoch this hold reads. Any goroutine.
+// Epoch returns the last epoch that this hold reads. Any goroutine.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
-// Kept is the bytes that live only because this hold, or an older one, may read them. Cost: some hundred loads for each
-// database in which blocks were retired. Turn only.
+// Kept returns the bytes that are kept only because this hold, or an older one, may read them. Cost: some hundred loads
+// for each database in which blocks were retired. Turn only.
 func (d *Hold) Kept() (bytes int64) {
 	for _, shelves := range d.shelves {
 		if shelves != nil {
@@ -99,8 +101,8 @@ func (d *Hold) Kept() (bytes int64) {
 	return bytes + d.wide.bytes
 }
 
-// Untouched reports whether no block that d can read was retired since its Freeze, and no newer hold came. Then what
-// was not empty at the Freeze is the same now. Cost: as Kept's. Turn only.
+// Untouched reports whether no block that d can read was retired since its Freeze, and no newer hold exists. Then the
+// databases that were not empty at the Freeze are unchanged. It costs as much as Kept. Turn only.
 func (d *Hold) Untouched() bool {
 	if n := len(d.h.holds); n == 0 || d.h.holds[n-1] != d || d.closed.Load() || d.wide.entries != 0 {
 		return false
@@ -117,9 +119,9 @@ func (d *Hold) Untouched() bool {
 	return true
 }
 
-// Passed says that this hold's readers are done with the blocks of db whose hash begins with prefix (memory.E3). Such
-// blocks on the shelf are freed soon, and those retired later at once. db is the number that SetPosition uses. With
-// several readers of one hold, the last one calls it. Any goroutine.
+// Passed tells the heap that this hold's readers are done with the blocks of db whose hash begins with prefix
+// (memory.E3). Such blocks on the shelf are freed soon, and those retired later at once. db is the number that
+// SetPosition uses. With several readers of one hold, the last one calls Passed. Any goroutine.
 func (d *Hold) Passed(db int, prefix uint8) {
 	set := d.passedOf(db)
 	if set != nil {
@@ -128,7 +130,7 @@ func (d *Hold) Passed(db int, prefix uint8) {
 	}
 }
 
-// passedDB is Passed for every prefix of db.
+// passedDB calls Passed for every prefix of db.
 //
 // Proof: the model test of holds passes whole databases.
 func (d *Hold) passedDB(db int) {
@@ -162,7 +164,7 @@ func (d *Hold) hasPassed(db int, prefix uint8) bool {
 	return set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0
 }
 
-// Close ends the hold. It takes effect at the turn's next Drain. A second call is harmless. Any goroutine.
+// Close ends the hold. It takes effect at the next Drain in a turn. A second call is harmless. Any goroutine.
 func (d *Hold) Close() {
 	if !d.closed.Swap(true) {
 		d.h.news.Store(1)
@@ -171,10 +173,10 @@ func (d *Hold) Close() {
 }
 
 // SetPosition sets the position that the core is about to write to. db is the number by which readers of holds know the
-// database; SWAPDB does not change it. hash is the key's. Only holds depend on it. A few ns.
+// database; SWAPDB does not change it. hash is that of the key. Only holds use the position. A few ns.
 //
 // A block may be retired at a position only if readers reach it under that prefix alone. So it is an entry, a value, or
-// a node whose prefix is at least 8 bits long. Everything else is retired wide.
+// a node whose prefix is at least 8 bits long. Everything else is retired with RetireWide.
 func (h *Heap) SetPosition(db int, hash uint64) { h.position = position{db, uint8(hash >> 56)} }
 
 // A Kind selects the Destroy of a root. 0 is a plain block.
@@ -182,9 +184,9 @@ type Kind uint8
 
 const maxKinds = 32 // a power of two
 
-// A Destroy frees root and everything that hangs off it, through t. No view reaches the tree any more, so it may be
-// changed in place. It stops when it has spent budget, about one for each block freed. It returns the root to be called
-// with again; rest 0 means done. It runs on a reclaimer or on the turn.
+// A Destroy frees root and everything that belongs to it, through t. No view reaches the tree any more, so it may be
+// changed in place. It stops when it has spent budget, about one for each block freed. It returns the root for the next
+// call; rest 0 means done. It runs on a reclaimer or on the turn.
 type Destroy func(t *Returner, root Ref, budget int) (rest Ref, spent int)
 
 // Register sets the Destroy of roots of kind k, 0 < k < maxKinds. Each kind is registered once, before the first
@@ -194,8 +196,8 @@ func (h *Heap) Register(k Kind, f Destroy) {
 	h.destroy[k] = f
 }
 
-// Measure sets the function that returns the bytes of a root of kind k with all that hangs off it. f must be quick. A
-// kind without one counts its root alone.
+// Measure sets the function that returns the bytes of a root of kind k with its whole tree. f must be quick. For a kind
+// without such a function, only the root is counted.
 func (h *Heap) Measure(k Kind, f func(root Ref) int64) { h.measure[k] = f }
 
 const (
@@ -204,7 +206,7 @@ const (
 	kindShift    = 56
 )
 
-// Retire frees the block at r as soon as no hold can read it. Without a hold it is [Heap.Free].
+// Retire frees the block at r as soon as no hold can read it. Without any hold it is [Heap.Free].
 func (h *Heap) Retire(r Ref, p Purpose) {
 	if len(h.holds) == 0 {
 		h.Free(r, p)
@@ -215,20 +217,19 @@ func (h *Heap) Retire(r Ref, p Purpose) {
 	}
 }
 
-// RetireWide is Retire for a block that readers reach under more than one prefix. Every hold alive now keeps it until
-// it closes.
+// RetireWide is Retire for a block that readers reach under more than one prefix. Every hold that is live now keeps the
+// block until the hold closes.
 func (h *Heap) RetireWide(r Ref, p Purpose) {
 	if !h.shelve(uint64(r)|uint64(p)<<purposeShift, 0, true) {
 		h.Free(r, p)
 	}
 }
 
-// RetireTree frees everything that hangs off root, whatever its size, in O(1). A reclaimer destroys it when no hold can
-// read it. root is a Ref with up to 6 tag bits below and none above. objects is the number that INFO counts as lazily
-// freed.
+// RetireTree frees root and its whole tree, whatever its size, in O(1). A reclaimer destroys it when no hold can read
+// it. root is a Ref with up to 6 tag bits below and none above. objects is the number that INFO counts as lazily freed.
 func (h *Heap) RetireTree(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, false) }
 
-// RetireTreeWide is RetireTree for a tree that readers reach under more than one prefix: a table, a database.
+// RetireTreeWide is RetireTree for a tree that readers reach under more than one prefix, such as a table or a database.
 func (h *Heap) RetireTreeWide(root Ref, k Kind, objects int) { h.retireTree(root, k, objects, true) }
 
 func (h *Heap) retireTree(root Ref, k Kind, objects int, wide bool) {
@@ -269,8 +270,8 @@ func (d *Hold) shelf(db int, prefix uint8) *shelf {
 	return &d.shelves[db][prefix]
 }
 
-// sweepHolds moves the shelves of holds that closed or passed something. It starts at the newest, so that the older
-// hold a shelf moves to is looked at after that. O(shelves).
+// sweepHolds moves the shelves of holds that closed or passed something. It starts at the newest, so that it visits the
+// older hold to which a shelf moves later. O(shelves).
 func (h *Heap) sweepHolds() {
 	h.news.Store(0)
 	for _, d := range h.holds {
@@ -317,14 +318,14 @@ func (h *Heap) sweepHolds() {
 	h.holds = live
 }
 
-// release counts the bytes of s as reclaiming. Its blocks go to a reclaimer.
+// release counts the bytes of s as reclaiming. The caller gives its blocks to a reclaimer.
 func (h *Heap) release(s *shelf) {
 	h.retained -= s.bytes
 	h.reclaiming.Add(s.bytes)
 }
 
-// below returns the shelf that (db, prefix) of hold i moves to. It is on the next older live hold that has not passed
-// the prefix. Without such a hold it is h.ready.
+// below returns the shelf to which the shelf (db, prefix) of hold i moves. It is on the next older live hold that has
+// not passed the prefix. Without such a hold it is h.ready.
 func (h *Heap) below(i, db int, prefix uint8) *shelf {
 	for i--; i >= 0; i-- {
 		if d := h.holds[i]; !d.ended && !d.hasPassed(db, prefix) {

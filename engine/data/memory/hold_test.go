@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// A modelView is a frozen copy of the model: its readers must still find this content.
+// A modelView is a frozen copy of the model. Readers of the hold must still find this content.
 type modelView struct {
 	hold *Hold
 	want map[uint64]modelBlock
 }
 
-// keyHash spreads small keys over all prefixes.
+// keyHash spreads small keys over all prefixes of the hash.
 func keyHash(key uint64) uint64 { return (key + 1) * 0x9E3779B97F4A7C15 }
 
-// Random writes, freezes, readers that pass and views that close. No block that a view may read is freed; all others
-// are.
+// TestHoldsAgainstModel makes random writes and freezes, while readers pass prefixes and views close. No block that a
+// view may read is freed; all others are.
 func TestHoldsAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3, 4} {
 		testHoldsModel(t, seed)
@@ -27,7 +27,7 @@ func TestHoldsAgainstModel(t *testing.T) {
 func testHoldsModel(t *testing.T, seed uint64) {
 	const databases, tree = 3, Kind(1)
 	h := newHeap(t, Options{Databases: databases, Warm: 1 << 20})
-	// A root is a linked list through the blocks' first words. It is destroyed block by block, so that a budget can end
+	// A tree is a linked list through the blocks' first words. It is destroyed block by block, so that a budget can end
 	// anywhere.
 	h.Register(tree, func(r *Returner, root Ref, budget int) (rest Ref, spent int) {
 		for ; root != 0 && spent < budget; spent++ {
@@ -129,7 +129,7 @@ func testHoldsModel(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	// The views close in random order. Their blocks move to older holds or are freed, and in the end none is kept.
+	// The views close in random order. Their blocks move to older holds or are freed, and at the end none is kept.
 	for _, i := range rng.Perm(len(views)) {
 		views[i][0].hold.Close()
 		h.Drain(10)
@@ -149,7 +149,8 @@ func testHoldsModel(t *testing.T, seed uint64) {
 	}
 }
 
-// Blocks that a reader has passed come back while the hold still lives, whether retired before or after.
+// TestPassedMemoryReturns: blocks that a reader has passed are freed while the hold is still live, whether they were
+// retired before or after.
 func TestPassedMemoryReturns(t *testing.T) {
 	h := newHeap(t, Options{})
 	var refs [256][]Ref
@@ -197,7 +198,7 @@ func TestPassedMemoryReturns(t *testing.T) {
 	older.Close()
 }
 
-// Closing a long hold costs the turn time per shelf, not per block.
+// TestCloseIsShort: closing a long hold costs the turn time per shelf, not per block.
 func TestCloseIsShort(t *testing.T) {
 	h := newHeap(t, Options{})
 	blocks := unlessChecked(300_000, 50_000)
@@ -224,7 +225,8 @@ func TestCloseIsShort(t *testing.T) {
 	}
 }
 
-// Readers of views run while the core rewrites everything. The race detector watches (backing_race.go).
+// TestReadersDuringTurns: readers of views run while the core rewrites everything. The race detector watches
+// (backing_race.go).
 func TestReadersDuringTurns(t *testing.T) {
 	h := newHeap(t, Options{})
 	const keys = 2000

@@ -2,7 +2,8 @@ package memory
 
 import "testing"
 
-// A trim takes only memory that has been empty for a whole period, also if another trim ran in it (memory.T3).
+// TestJustFreedStays: a trim takes only memory that has been empty for a whole period, even if another trim ran in that
+// period (memory.T3).
 func TestJustFreedStays(t *testing.T) {
 	h := newHeap(t, Options{})
 	idle, fresh := h.Alloc(256<<20, Values), h.Alloc(128<<20, Values)
@@ -24,8 +25,8 @@ func TestJustFreedStays(t *testing.T) {
 	}
 }
 
-// A purge takes the memory that is empty when it is asked for. So it ends under load, and memory freed later waits as
-// usual.
+// TestPurgeEnds: a purge takes only the memory that is empty when the purge is requested. So it ends under load, and
+// memory freed later waits as usual.
 func TestPurgeEnds(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -58,7 +59,7 @@ func TestPurgeEnds(t *testing.T) {
 	}
 }
 
-// A purge also takes the memory that reclaimers have yet to free.
+// TestPurgeWaitsForReclaimers: a purge also takes the memory that reclaimers have yet to free.
 func TestPurgeWaitsForReclaimers(t *testing.T) {
 	h := newHeap(t, Options{})
 	hold := h.Freeze()
@@ -76,7 +77,8 @@ func TestPurgeWaitsForReclaimers(t *testing.T) {
 	}
 }
 
-// Replacing large values keeps their pages warm. It takes none of the slabs' reserve (memory.T2).
+// TestRunsKeepSlabsReserve: replacing large values keeps their pages warm. It takes nothing from the slabs' reserve
+// (memory.T2).
 func TestRunsKeepSlabsReserve(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -107,7 +109,8 @@ func TestRunsKeepSlabsReserve(t *testing.T) {
 	}
 }
 
-// A trim that may take only part of a run cuts it at a huge page. It takes nothing if the part is not one page.
+// TestTrimCutsAtHugePages: a trim that may take only part of a run cuts the run at the boundary of a huge page. If the
+// part is less than one huge page, it takes nothing.
 func TestTrimCutsAtHugePages(t *testing.T) {
 	for _, before := range []int{1, 6, 7, 8, 100} { // units of the run before the next huge page
 		h := newHeap(t, Options{Warm: slabSize})
@@ -135,8 +138,8 @@ func TestTrimCutsAtHugePages(t *testing.T) {
 	}
 }
 
-// A heap at rest keeps a quarter of the warm memory, and also gives back the pages between blocks. The next allocation
-// from empty memory brings the whole reserve back (memory.T6).
+// TestRestGivesBack: a heap at rest keeps a quarter of the warm memory, and also gives back the pages between blocks.
+// The next allocation from empty memory restores the whole reserve (memory.T6).
 func TestRestGivesBack(t *testing.T) {
 	h := newHeap(t, Options{})
 	var kept, gone []Ref

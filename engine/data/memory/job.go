@@ -8,11 +8,11 @@ type retireJob struct {
 	rest    Ref    // what is left of a root whose destruction has begun; kind is its kind
 	kind    Kind
 	objects int64
-	bytes   int64 // the part of Reclaiming that this list still counts for
+	bytes   int64 // the part of Reclaiming that is still on this list
 	step    func(budget int) bool
 }
 
-// maxSpareJobs is the number of ended jobs a heap keeps for reuse, so that a turn that frees need not allocate.
+// maxSpareJobs is the number of finished jobs that a heap keeps for reuse. So a turn that frees need not allocate.
 const maxSpareJobs = 8
 
 func (h *Heap) newJob() *retireJob {
@@ -22,9 +22,9 @@ func (h *Heap) newJob() *retireJob {
 }
 
 // TakeJob returns work for a reclaimer, or nil: blocks and roots to free, pages to give back, or pages to touch early.
-// Each call of job frees about budget blocks. It may move between goroutines, but only one may run it at a time.
-// objects is the number that INFO counts. The core calls TakeJob once per turn. A list not taken stays in h.ready, at 8
-// bytes a block.
+// Each call of job frees about budget blocks. Several goroutines may run job, but only one at a time. objects is the
+// number that INFO counts. The core calls TakeJob once per turn. A list that is not taken stays in h.ready, at 8 bytes
+// a block.
 func (h *Heap) TakeJob() (job func(budget int) (done bool), objects int) {
 	if job := h.touchJob(); job != nil {
 		return job, 0
@@ -107,8 +107,8 @@ func (j *retireJob) run(budget int) (done bool) {
 	return true
 }
 
-// LazyObjects returns how many objects wait to be freed, and how many were freed so far. An object is a value, or a key
-// of a database that was emptied. Any goroutine.
+// LazyObjects returns how many objects wait to be freed, and how many have been freed so far. An object is a value, or
+// a key of a database that was emptied. Any goroutine.
 func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }
 
 // ResetLazyObjects sets the count of freed objects to 0 (CONFIG RESETSTAT). Any goroutine.

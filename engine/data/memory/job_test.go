@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// A turn that frees reuses an ended job, so that it need not allocate one.
+// TestJobsAreUsedAgain: a turn that frees reuses a finished job, so that it need not allocate one.
 func TestJobsAreUsedAgain(t *testing.T) {
 	h := newHeap(t, Options{})
 	for range 3 * maxSpareJobs {

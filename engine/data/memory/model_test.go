@@ -9,7 +9,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A modelBlock is what the simplest allocator would know of a block.
+// A modelBlock is a block in the model, the simplest allocator.
 type modelBlock struct {
 	ref     Ref
 	size    int
@@ -17,7 +17,7 @@ type modelBlock struct {
 	seed    uint64
 }
 
-// stamp fills both ends of the block, or all of a small one, with bytes that no other block has.
+// stamp fills both ends of the block, or all of a small block, with bytes that no other block has.
 func (m modelBlock) stamp() {
 	b := Bytes(m.ref, m.size)
 	m.each(b, func(piece []byte, v uint64) { binary.LittleEndian.PutUint64(piece, v) })
@@ -42,7 +42,7 @@ func (m modelBlock) each(b []byte, visit func(piece []byte, v uint64)) {
 	}
 }
 
-// unlessChecked returns n, or checked in builds with checks, which are much slower.
+// unlessChecked returns n. In builds with checks, which are much slower, it returns checked.
 func unlessChecked(n, checked int) int {
 	if invariant.Enabled {
 		return checked
@@ -63,8 +63,8 @@ func modelSize(rng *rand.Rand) int {
 	}
 }
 
-// Blocks of all sizes are allocated, freed, cut and returned by reclaimers. None overlaps another, and every byte is
-// counted.
+// TestHeapAgainstModel: blocks of all sizes are allocated, freed, split and returned by reclaimers. No two overlap, and
+// every byte is counted.
 func TestHeapAgainstModel(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		testHeapModel(t, seed, unlessChecked(60_000, 10_000))
@@ -194,7 +194,8 @@ func reclaim(t testing.TB, h *Heap, job func(int) bool) {
 	}
 }
 
-// Reclaimers return blocks while the turn allocates. No block is lost, and none is handed out twice.
+// TestReturnsDuringTurns: reclaimers return blocks while the turn allocates. No block is lost, and no block is
+// allocated twice.
 func TestReturnsDuringTurns(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	rng := rand.New(rand.NewPCG(1, 2))

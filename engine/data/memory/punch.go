@@ -14,17 +14,18 @@ import (
 //	holes         0         1         0         0
 //
 // The turn finds the pages and takes their blocks off the free list. A reclaimer gives the pages back (trim.go,
-// memory.T1). When the slab has no other block left, the turn lists the blocks of one hole again. Their first use
-// brings the page back.
+// memory.T1). When the slab has no other free block left, the turn puts the blocks of one hole back on the free list.
+// Their first use brings the page back.
 //
-// memory.P1. Every block that touches a hole is free and on no list. Blocks in holes are found by slab records alone:
-// their links are lost.
-// memory.P2. trim.holes counts the holes of all slabs.
-// memory.P3. While punching is set, a slab stays in use even if no block lives in it, and no block in a hole is listed.
-// memory.P4. A sweep skips slabs whose number of live blocks has changed since the sweep before. A purge does not.
+// memory.P1. Every block that touches a hole is free and on no list. Only slab records lead to blocks in holes, because
+// the links in the blocks are lost.
+// memory.P2. trim.holes is the number of holes in all slabs.
+// memory.P3. While punching is set, a slab stays in use even if no block in it is live, and no block in a hole is
+// listed.
+// memory.P4. A sweep skips slabs whose number of live blocks has changed since the previous sweep. A purge does not.
 type sweep struct {
-	on, all bool // all: a purge began it
-	segment int  // segment and slab are the next to look at
+	on, all bool // all means that a purge began the sweep
+	segment int  // segment and slab are the next record to visit
 	slab    uint32
 }
 
@@ -35,12 +36,12 @@ type hole struct {
 
 const (
 	slabPages    = slabSize / osPage
-	holeLeast    = 256  // bytes; of smaller blocks a page holds so many that hardly any page is empty
-	sweepRecords = 2048 // slabs looked at in one turn: some 10 µs
+	holeLeast    = 256  // bytes; a page holds so many smaller blocks that hardly any page is empty
+	sweepRecords = 2048 // slabs visited in one turn, which takes some 10 µs
 	sweepBlocks  = 512  // blocks of punched slabs in one turn: at most as many cache misses
 )
 
-// pagesOf returns the pages that block k touches, a bit each.
+// pagesOf returns the set of pages that block k touches, one bit per page.
 func (s *slab) pagesOf(k int) uint16 {
 	from, to := k*int(s.size)/osPage, (k*int(s.size)+int(s.size)-1)/osPage
 	return uint16(1<<(to+1) - 1<<from)
@@ -51,7 +52,7 @@ func (s *slab) blocksOf(page int) (first, last int) {
 	return page * osPage / int(s.size), min((page*osPage+osPage-1)/int(s.size), int(s.cap)-1)
 }
 
-// holey reports whether enough of the slabs in use is free for a sweep to pay off.
+// holey reports whether enough of the slabs in use is free to make a sweep worthwhile.
 func (h *Heap) holey() bool {
 	var all, live int64
 	for c := range h.bins {
@@ -134,7 +135,7 @@ func (h *Heap) punch(s *slab, i uint32) (pages uint16) {
 	return pages
 }
 
-// list puts block k of the slab at base on its free list.
+// list puts block k of the slab at base on the slab's free list.
 func (s *slab) list(base Ref, k int) {
 	off := k * int(s.size)
 	*Word(base + Ref(off)) = uint64(s.free)
@@ -152,14 +153,15 @@ func (o hole) giveBack() (calls int) {
 	return calls
 }
 
-// punched ends the punching of a slab (memory.P3).
+// punched ends the punching of slab i (memory.P3).
 func (h *Heap) punched(i uint32) {
 	s := slabAt(i)
 	s.punching = false
 	h.relist(s, i)
 }
 
-// refill lists the blocks of one of the slab's holes again, or of several until there is a free block.
+// refill puts the blocks of one of the slab's holes back on the free list, or of several holes until there is a free
+// block.
 func (h *Heap) refill(s *slab, i uint32) {
 	base := Ref(i) << slabShift
 	h.trim.calm = 0

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestHoles: pages of slabs in use that hold no live block go back to the system, and return when blocks are needed.
-// Live blocks are not touched, whatever happens while a reclaimer gives pages back.
+// TestHoles: pages without a live block in slabs in use go back to the system, and return when blocks are needed. Live
+// blocks are not touched, whatever happens while a reclaimer gives pages back.
 func TestHoles(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	seed := rand.Uint64()
@@ -65,7 +65,8 @@ func TestHoles(t *testing.T) {
 	}
 }
 
-// TestHolesAtRest: without a purge, idle slabs with many free blocks get holes over time. Slabs at work do not.
+// TestHolesAtRest: without a purge, idle slabs with many free blocks get holes over time. Slabs that are being used do
+// not.
 func TestHolesAtRest(t *testing.T) {
 	h := newHeap(t, Options{Warm: 1 << 20})
 	refs := make([]Ref, unlessChecked(40_000, 20_000))
@@ -98,8 +99,8 @@ func TestHolesAtRest(t *testing.T) {
 	reclaim(t, h, nil)
 }
 
-// TestHolesOfTheSlabInUse: a reclaimer frees all blocks of a current slab that has holes. The slab is carved again, and
-// its holes are used like its other pages.
+// TestHolesOfTheSlabInUse: a reclaimer frees all blocks of a current slab that has holes. The slab is carved again from
+// its beginning, and its holes are used like its other pages.
 func TestHolesOfTheSlabInUse(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = osPage

@@ -5,19 +5,19 @@ import "unsafe"
 // A Ref is the address of a block: its byte offset in the region. It is 8-byte aligned and below 1<<48; 0 is nil.
 //
 // A block whose requested size is a multiple of 64 begins on a multiple of 64. A block larger than [MaxSmall] begins on
-// a multiple of [RunUnit]. Its holder may use the low bits and the top 16 for tags, and masks them off before each call
-// here.
+// a multiple of [RunUnit]. Code that holds a Ref may use its low bits and its top 16 bits for tags. It masks the tags
+// off before each call of this package.
 type Ref uint64
 
 const Nil Ref = 0
 
-// A Purpose says what a block is used for, so that each use's share of used_memory is known exactly (MEMORY STATS). A
-// block is freed under the purpose it was allocated under.
+// A Purpose is the use of a block, so that each use's share of used_memory is known exactly (MEMORY STATS). A block is
+// freed under the same purpose under which it was allocated.
 type Purpose uint8
 
 const (
 	Keys        Purpose = iota // entries: key with inline value
-	Values                     // blocks that hang off an entry
+	Values                     // blocks that belong to an entry
 	Index                      // tables, directories, deadlines
 	Clients                    // query buffers and arguments outside the Go heap
 	Replication                // backlog, replica buffers

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Blocks freed by other goroutines.
+// Reclaimers and other goroutines free blocks without the turn:
 //
 //	reclaimer:  block ──link──▶ slab.remote (CAS)  ── first one? ──▶ heap.remoteSlab (a stack of slabs)
 //	turn:       heap.remoteSlab (swap) ──▶ per slab: remote (swap) ──splice──▶ slab.free
@@ -14,30 +14,30 @@ import (
 // A batch of blocks of one slab costs the turn one splice, whatever its size.
 //
 // memory.X1. A reclaimer touches only these fields of a slab: remote, size and, if it set the queued bit, pendNext.
-// memory.X2. The goroutine that sets the queued bit pushes the slab. Only the turn pops it, and clears the bit after it
-// has read pendNext.
+// memory.X2. The goroutine that sets the queued bit pushes the slab. Only the turn pops the slab, and clears the bit
+// after it has read pendNext.
 // memory.X3. A run is returned through its own first word. Only the turn touches unit records.
 //
-// slab.remote:  | queued 1 | 0 | count 16 | tail 16 | head 16 |     head and tail as offset/8; count 0 is empty
+// slab.remote: | queued 1 | 0 | count 16 | tail 16 | head 16 | head and tail as offset/8; count 0 is empty
 
 const (
 	remoteQueued = 1 << 63
 	remoteCount  = 1 << 32
 )
 
-// A Returner frees blocks from a goroutine without the turn, or from the turn itself. Each goroutine has its own. The
-// turn's Drain takes the blocks back. Flush updates the accounting.
+// A Returner frees blocks from any goroutine, with or without the turn. Each goroutine has its own Returner. The core
+// takes the blocks back with Heap.Drain, once per turn. Flush publishes the accounting of the freed blocks.
 type Returner struct {
 	h     *Heap
 	used  [16]int64
 	any   bool
-	freed int // blocks since the Returner was made
+	freed int // blocks freed since the Returner was made
 }
 
 // Returner makes a Returner. Any goroutine.
 func (h *Heap) Returner() *Returner { return &Returner{h: h} }
 
-// Heap is the heap that blocks return to. A reclaimer may only use what is marked "any goroutine".
+// Heap returns the heap to which blocks return. A reclaimer may only use methods of it that are marked "any goroutine".
 func (t *Returner) Heap() *Heap { return t.h }
 
 // Free gives the block at r back, like [Heap.Free]. It costs some 10 ns, and a cache miss on the block.
@@ -115,8 +115,8 @@ func (h *Heap) pushSlab(s *slab, i uint32) {
 	}
 }
 
-// takeRemote splices the blocks that reclaimers freed in s onto its free list and returns their number. With stays, the
-// slab keeps its place on the stack if it has one.
+// takeRemote splices the blocks of s that reclaimers freed onto its free list, and returns their number. With stays,
+// the slab keeps its place on the stack if it has one.
 func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	var old uint64
 	for {
@@ -137,7 +137,7 @@ func (h *Heap) takeRemote(s *slab, i uint32, stays bool) int {
 	s.live -= uint16(n)
 	h.bins[s.class].live -= int64(n)
 	switch {
-	// All blocks are free: start carving again. Linking them would miss the cache.
+	// All blocks are free. Start carving again, because linking the blocks would cost cache misses.
 	case s.live == 0 && !s.punching:
 		s.free, s.carved = noBlock, 0
 		h.fillHoles(s, i, s.holes)

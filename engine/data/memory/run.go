@@ -7,15 +7,16 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A run is a block above MaxSmall: neighbouring units of 1 KB in the region's upper half. Split cuts a run in two, so
-// that a block allocated as one can be freed in parts.
+// A run is a block above MaxSmall. It consists of neighbouring units of 1 KB in the region's upper half. Split cuts a
+// run in two, so that a block allocated as one can be freed in parts.
 //
 //	region   ...| used run, 9 units          | free run, dirty  | used | free run, clean       |...
 //	records  ...| len,used  .  .  .  len,used | len,dirty .. len | l  l | len,clean  .. len     |     first and last unit
 //
-// memory.R1. The first and the last unit's record of every run hold its length and state. Records between are not read.
-// memory.R2. Two free runs of the same state are never neighbours in one segment: they are merged.
-// memory.R3. Every free run is in the list of its state and size. A run under trim counts as used.
+// memory.R1. The records of the first and the last unit of every run hold the run's length and state. Records between
+// are not read.
+// memory.R2. Two free runs of the same state are never neighbours in one segment, because they are merged.
+// memory.R3. Every free run is in the list of its state and size. A run that is being trimmed counts as used.
 type unit struct {
 	word uint32 // length in units << unitShift | state
 	next uint32 // neighbours in the list of free runs; 0 is none (unit 0 is never a run)
@@ -36,7 +37,7 @@ const (
 func unitOf(r Ref) uint32 { return uint32((r - runBase) >> runShift) }
 func runRef(i uint32) Ref { return runBase + Ref(i)<<runShift }
 
-// runSupply holds the free runs. Dirty ones are used first.
+// runSupply holds the free runs. Dirty runs are used before clean ones.
 type runSupply struct {
 	dirty, clean runIndex
 	live         int64 // used runs
@@ -50,8 +51,8 @@ type runSupply struct {
 
 type runSegment struct{ first, count uint32 }
 
-// A runIndex finds a free run of at least n units in O(1), by two-level segregated fit. It has lists by size, eight to
-// a doubling, and bitmaps of the lists that are not empty.
+// A runIndex finds a free run of at least n units in O(1), by two-level segregated fit. It has lists by size, eight for
+// each doubling of the size, and bitmaps of the lists that are not empty.
 type runIndex struct {
 	state  uint32
 	tops   uint32
@@ -113,8 +114,8 @@ func (x *runIndex) remove(first uint32) (n uint32) {
 	return n
 }
 
-// find returns a free run of at least n units, or 0. It takes the first of n's own list if that is long enough, else
-// any of a longer list.
+// find returns a free run of at least n units, or 0. It takes the first run of n's own list if that run is long enough,
+// otherwise any run of a list of longer runs.
 func (x *runIndex) find(n uint32) uint32 {
 	top, sub := sizeList(n)
 	if i := x.heads[top][sub]; i != 0 && unitAt(i).word>>unitShift >= n {
@@ -173,10 +174,11 @@ func setUsed(first, n uint32) {
 	unitAt(first + n - 1).word = n<<unitShift | runUsed
 }
 
-// drainAhead is the budget for taking runs back when one is needed: some 5 µs.
+// drainAhead is the budget for taking freed runs back when a run is needed. It is about 5 µs.
 const drainAhead = 3 * 32
 
-// growRuns adds a segment with room for n units. It has the usual size, or only room for n if the system refuses that.
+// growRuns adds a segment with room for n units. It has the usual size. If the system refuses that, it has only room
+// for n units.
 func (h *Heap) growRuns(n uint32) error {
 	u := &h.runs
 	if u.grow == 0 {
@@ -199,7 +201,7 @@ func (h *Heap) growRuns(n uint32) error {
 	u.end = first + count
 	u.bornUnits += int64(count)
 	// A used unit at each end keeps runs of other segments from merging with ours (memory.R2), and keeps unit 0 from
-	// being a run. Where the segment continues our last one, the unit between them joins the new run.
+	// being a run. If the segment continues our last one, the unit between them joins the new run.
 	setUsed(u.end-1, 1)
 	if joined {
 		u.segments[len(u.segments)-1].count += count
@@ -244,8 +246,8 @@ func (h *Heap) reclaimRun(r Ref) {
 	h.addFree(&h.runs.dirty, i, n)
 }
 
-// Split cuts the run at r in two. The first keeps n bytes. The second begins at the returned Ref and is a separate
-// block of the same purpose. n is a multiple of RunUnit, above 0 and below the run's size. O(1), a few ns.
+// Split cuts the run at r in two. The first part keeps n bytes. The second part begins at the returned Ref and is a
+// separate block of the same purpose. n is a multiple of RunUnit, above 0 and below the run's size. O(1), a few ns.
 func (h *Heap) Split(r Ref, n int) Ref {
 	i := unitOf(r)
 	all := unitAt(i).word >> unitShift
@@ -261,7 +263,7 @@ func (h *Heap) Split(r Ref, n int) Ref {
 	return runRef(i + cut)
 }
 
-// Shrink frees the part of a run beyond n bytes, rounded up to RunUnit. Blocks up to MaxSmall stay unchanged.
+// Shrink frees the part of a run beyond n bytes, rounded up to RunUnit. A block up to MaxSmall stays unchanged.
 func (h *Heap) Shrink(r Ref, n int, p Purpose) {
 	n = max(n+RunUnit-1, RunUnit) &^ (RunUnit - 1)
 	if r >= runBase && n < UsableSize(r) {

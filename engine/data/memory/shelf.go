@@ -8,12 +8,12 @@ import "spindle/internal/invariant"
 //	shelf{head, tail} ──▶ chunk | next Ref | count | 126 entries |  ──▶ chunk ...
 //	entry: | objects? | kind 8 (56..63) | purpose 8 (48..55) | root or Ref 48 |
 //
-// Kind 0 is a block. Other kinds are roots, which the kind's Destroy frees.
+// An entry of kind 0 is a block. An entry of another kind is a root, which the kind's Destroy frees.
 type shelf struct {
 	head, tail Ref
 	entries    int64
 	objects    int64
-	bytes      int64 // usable bytes of the blocks, and of the trees as far as Measure knows
+	bytes      int64 // usable bytes of the blocks, and of the trees as measured by Measure
 }
 
 const (
@@ -22,7 +22,7 @@ const (
 	chunkFirst   = 16 // offset of the entries
 )
 
-// put appends entry to s and returns the bytes it stands for.
+// put appends entry to s and returns the bytes that the entry will free.
 func (h *Heap) put(s *shelf, entry uint64, objects int) int64 {
 	if s.tail == 0 || *Word(s.tail + 8) == chunkEntries {
 		c := h.Alloc(chunkSize, Retired)
@@ -52,7 +52,7 @@ func (h *Heap) sizeOf(entry uint64) int64 {
 	return int64(UsableSize(Ref(entry & refMask &^ 63)))
 }
 
-// move appends all of from to s and empties from. O(1).
+// move appends all entries of from to s and empties from. O(1).
 func (s *shelf) move(from *shelf) {
 	if from.head == 0 {
 		return

@@ -3,22 +3,22 @@ package memory
 // A server can fail to get more memory. Either the region is used up (an address-space limit makes it small), or the
 // system refuses to make more of it usable (vm.overcommit_memory=2, RLIMIT_DATA).
 //
-// memory.M1. After the segments in use, each half has headroom that was made usable early. Commands that already run
-// allocate from it.
-// memory.M2. While there is no headroom, Short is true until empty memory makes up for it. The core then refuses
-// commands that need memory.
+// memory.M1. After the segments in use, each half has headroom that was made usable early. Commands that are already
+// running allocate from it.
+// memory.M2. When there is no headroom, Short is true until there is enough empty memory instead. While Short is true,
+// the core refuses commands that need memory.
 // memory.M3. When a client names a size without sending the bytes, the code uses TryAlloc, or Alloc after Affords.
-// Alloc panics only when the headroom is gone too.
+// Alloc panics only when the headroom is used up too.
 // memory.M4. The system's limit holds for the whole process, and the Go runtime exits when it cannot start a thread. So
 // memory is made usable only while some is left for the Go heap and for threads.
 type shortage struct {
-	slabs, runs bool // no headroom follows their segments, as of the last try
+	slabs, runs bool // at the last try, no headroom could be opened after their segments
 }
 
-// headroom is how much usable memory each half has beyond what is in use, in bytes.
+// headroom is how many usable bytes each half has in addition to those in use.
 const headroom = 16 << 20
 
-// look tries again to open headroom. Age calls it.
+// look tries again to open headroom, if it is missing. Age calls it.
 func (s *shortage) look() {
 	if !s.slabs && !s.runs {
 		return
@@ -29,17 +29,17 @@ func (s *shortage) look() {
 	s.runs = s.runs && !canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
-// Short reports that memory is about to run out (memory.M2). A few loads.
+// Short reports whether memory is about to run out (memory.M2). It costs a few loads.
 func (h *Heap) Short() bool {
 	return h.short.slabs && h.smallLeft() < headroom ||
 		h.short.runs && (h.runs.left() < headroom || !h.runs.has(longRun/RunUnit))
 }
 
-// longRun is the longest run, in bytes, that a command finds while memory is not short. Longer ones go through
-// memory.M3.
+// longRun is the longest run, in bytes, that is surely free while memory is not short. Code that needs a longer run
+// follows memory.M3.
 const longRun = 1 << 20
 
-// has reports whether a run of at least units is free.
+// has reports whether a run of at least units units is free.
 func (u *runSupply) has(units uint32) bool {
 	return u.dirty.find(units) != 0 || u.clean.find(units) != 0
 }
@@ -52,13 +52,13 @@ func openHeadroom() {
 	canOpenUnits(region.nextUnit, headroom/RunUnit)
 }
 
-// smallLeft returns the bytes of empty slabs.
+// smallLeft returns the bytes of all empty slabs.
 func (h *Heap) smallLeft() int64 {
 	u := &h.slabs
 	return (u.dirty.n + u.clean.n + int64(u.end-u.next)) << slabShift
 }
 
-// left returns the bytes of free runs, without crumbs.
+// left returns the bytes of all free runs except crumbs.
 func (u *runSupply) left() int64 {
 	return (u.dirty.units - u.dirty.crumbs + u.clean.units - u.clean.crumbs) << runShift
 }
@@ -72,8 +72,8 @@ func (h *Heap) TryAlloc(n int, p Purpose) (Ref, error) {
 	return h.Alloc(n, p), nil
 }
 
-// Affords reports whether n bytes are available in blocks above MaxSmall, one or several, without the headroom. It may
-// take address space for them.
+// Affords reports whether n bytes are available in blocks above MaxSmall, as one block or several, without using the
+// headroom. It may reserve address space for them.
 func (h *Heap) Affords(n int) bool {
 	if h.Short() || n < 0 || uint64(n) > uint64(regionEnd-runBase) {
 		return false
@@ -85,7 +85,7 @@ func (h *Heap) Affords(n int) bool {
 	return h.runs.has(units) || h.growRuns(units) == nil
 }
 
-// AffordsSmall reports whether n bytes are available in blocks up to MaxSmall, without the headroom.
+// AffordsSmall reports whether n bytes are available in blocks up to MaxSmall, without using the headroom.
 func (h *Heap) AffordsSmall(n int) bool {
 	if h.Short() {
 		return false

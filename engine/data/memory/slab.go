@@ -12,9 +12,9 @@ import (
 //	region   |  slab 0  |  slab 1: block 0 | block 1 | block 2 | ... | rest  |  slab 2  | ...      Ref>>16 = slab number
 //	                          └─ a free block's first word names the next free one (offset/8), or noBlock
 //
-// memory.S1. live counts the blocks that Alloc returned and that are not back on free. A remotely freed block counts
-// until it is drained.
-// memory.S2. Blocks on free and on remote are below carved. Each is on one of the two lists, once.
+// memory.S1. live is the number of blocks that Alloc returned and that are not back on the list free. A block freed by
+// a reclaimer counts until it is drained.
+// memory.S2. Blocks on the lists free and remote are below carved. Each is on one of the two lists, once.
 // memory.S3. remote's queued bit is set exactly while the slab is on the heap's stack or in its pending chain.
 type slab struct {
 	remote   uint64 // atomic; blocks freed by reclaimers: head, tail, count, queued bit (remote.go)
@@ -23,7 +23,7 @@ type slab struct {
 	prev     uint32
 	size     uint32 // of a block
 	free     uint16 // first free block, as offset/8
-	carved   uint16 // blocks handed out at least once since carving last began
+	carved   uint16 // blocks allocated at least once since carving last began
 	live     uint16
 	cap      uint16 // blocks that fit
 	class    uint8
@@ -54,10 +54,10 @@ const (
 	slabLeaving  // in no list: its blocks are being moved elsewhere (evacuate.go)
 )
 
-// noSlab stands for "no current slab". It has no free block.
+// noSlab stands for "no current slab". It has no free block, so Alloc never allocates from it.
 var noSlab = slab{free: noBlock}
 
-// A bin serves one class: from its current slab, then from its partial ones, then from new ones.
+// A bin serves one class. It allocates from its current slab, then from its partial slabs, then from new ones.
 type bin struct {
 	current *slab
 	base    Ref // of current
@@ -65,13 +65,13 @@ type bin struct {
 	number  uint32 // of current
 	partial uint32 // head of the list
 	slabs   int32  // all of this class
-	live    int64  // blocks alive; remotely freed ones count until drained
+	live    int64  // live blocks; those freed by reclaimers count until drained
 }
 
 // ErrExhausted means that the system refused memory, or that the reserved region is full.
 var ErrExhausted = errors.New("memory: no more memory: the system refused to map more, or the reserved region is full")
 
-// slabSupply is where bins get slabs from and return them to.
+// slabSupply is the supply of empty slabs, from which bins take slabs and to which they return them.
 type slabSupply struct {
 	dirty    slabList // newest first
 	clean    slabList
@@ -81,7 +81,7 @@ type slabSupply struct {
 	born     int64
 }
 
-// slabList is a list of slabs through next and prev.
+// slabList is a list of slabs, linked through their fields next and prev.
 type slabList struct {
 	head, tail uint32
 	n          int64
@@ -114,7 +114,7 @@ func (l *slabList) remove(i uint32) {
 	l.n--
 }
 
-// allocSlow makes a slab with a free block the bin's current one, and allocates from it.
+// allocSlow makes a slab with a free block the current slab of b, and allocates from it.
 func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 	class := uint8(classFit[b.size>>3])
 	if s := b.current; s != &noSlab {
@@ -146,7 +146,7 @@ func (h *Heap) allocSlow(b *bin, p Purpose) Ref {
 	return h.Alloc(int(b.size), p)
 }
 
-// newSlab returns an empty slab: a warm one, or else one whose pages this turn will be the first to touch.
+// newSlab returns an empty slab. If no warm slab is left, this turn will be the first to touch the slab's pages.
 func (h *Heap) newSlab() uint32 {
 	u := &h.slabs
 	h.touch.wanted, h.trim.calm = true, 0
@@ -156,7 +156,7 @@ func (h *Heap) newSlab() uint32 {
 		return i
 	}
 	// The first touch of a clean slab may bring in a huge page, which makes a long turn on some machines. While a view
-	// lives, turns copy much in a short time. They then use unborn slabs, which come in by small pages.
+	// is open, turns copy much in a short time. So they use unborn slabs, which come in by small pages.
 	if i := u.clean.head; i != 0 && (len(h.holds) == 0 || u.next == u.end) {
 		u.clean.remove(i)
 		return i
@@ -179,7 +179,7 @@ func (h *Heap) newSlab() uint32 {
 	return i
 }
 
-// relist moves a slab that is not current to the right list after blocks came back to it.
+// relist moves a slab that is not current to the right list, after blocks of it were freed.
 func (h *Heap) relist(s *slab, i uint32) {
 	b := &h.bins[s.class]
 	switch {
@@ -225,7 +225,7 @@ func (h *Heap) unlinkPartial(b *bin, i uint32) {
 	}
 }
 
-// region hands segments of address space to heaps. Its lock is held briefly, once per segment.
+// region gives segments of address space to heaps. Its lock is held briefly, once per segment.
 var region struct {
 	sync.Mutex
 	nextSlab  uint32 // the first slab never handed out; slab 0 is skipped because it would begin at Nil

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Stats is a heap in figures, for MEMORY STATS and DOCTOR. All are bytes unless a name says otherwise.
+// Stats are the figures of a heap, for MEMORY STATS and DOCTOR. All are bytes unless a name says otherwise.
 type Stats struct {
 	Used      int64           // usable bytes of live blocks (allocator.allocated)
 	ByPurpose [Purposes]int64 // Used, by purpose
@@ -27,7 +27,8 @@ type Stats struct {
 	Classes   [numClasses]ClassStats
 }
 
-// ClassStats is one size class. A block freed by a reclaimer counts as live until the turn has drained it.
+// ClassStats are the figures of one size class. A block freed by a reclaimer counts as live until the turn has drained
+// it.
 type ClassStats struct {
 	Size  int   // of a block
 	Live  int64 // blocks
@@ -35,7 +36,7 @@ type ClassStats struct {
 	Waste int64 // bytes of its slabs that no live block uses
 }
 
-// Stats fills s. O(classes + holds × shelves).
+// Stats fills s with the present figures. O(classes + holds × shelves).
 func (h *Heap) Stats(s *Stats) {
 	*s = Stats{Used: h.Used(), Peak: h.Peak(), Holds: len(h.holds), Runs: h.runs.live,
 		RunBytes: h.runs.liveUnits << runShift}
@@ -79,7 +80,7 @@ func (d *Hold) bytes() (sum int64) {
 	return sum + d.wide.bytes
 }
 
-// published is what other goroutines may read of the heap: as of the last Drain.
+// published is the part of the heap's figures that other goroutines may read. It is as of the last Drain.
 type published struct {
 	used, peak, active, dirty, holds atomic.Int64
 	byPurpose                        [Purposes]atomic.Int64
@@ -123,7 +124,7 @@ func (h *Heap) publish() {
 
 var statm = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/statm") })
 
-// ResidentParts returns the process's resident set in bytes (used_memory_rss), and the part of it that is pages of
+// ResidentParts returns the process's resident set in bytes (used_memory_rss). files is the part of it that is pages of
 // files, mostly the program's own. Both are 0 if the system does not show them. It reads one file; any goroutine.
 func ResidentParts() (resident, files int64) {
 	f, err := statm()

@@ -6,22 +6,24 @@ import (
 	"time"
 )
 
-// A reclaimer touches memory for the first time, if it can do so before a turn needs it. Clearing a huge page takes 0.2
-// ms, and up to 8 ms on a virtual machine whose host must find the memory. A small page takes some 2 us there.
+// A reclaimer touches memory for the first time, if it can do so before a turn needs the memory. Clearing a huge page
+// takes 0.2 ms, and up to 8 ms on a virtual machine whose host must find the memory. A small page takes some 2 µs
+// there.
 //
 //	newSlab takes   warm slabs (dirty list) ─ none left ─▶ clean or unborn ones: the turn touches them,
 //	                                                       unborn ones by small pages
 //	touchJob gives  clean or unborn slabs ─▶ a reclaimer asks for huge pages, touches them ─▶ takeTouched: the dirty list
 //
-// memory.W1. At most one job is out. Its slabs from index taken up are on no list and in the state slabTouching.
+// memory.W1. At most one touch job is out. Its slabs with index taken or above are on no list and in the state
+// slabTouching.
 // memory.W2. Slabs are touched early only after newSlab has taken one, a freeze has announced copies, or a purge has
-// ended. Each job touches 4 to 16 MB, while less than the reserve is warm. The reserve is less than where a trim begins
-// (memory.T2), so that the two do not undo each other's work. A heap at rest does not grow.
+// ended. Each job touches 4 to 16 MB, while less than the reserve is warm. The reserve is smaller than the amount at
+// which a trim begins (memory.T2), so that the two do not undo each other's work. A heap at rest does not grow.
 type touchState struct {
 	job   touchJob
 	taken int  // job.slabs[:taken] are on the dirty list
 	out   bool // the job has not ended
-	// newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last checked.
+	// wanted: newSlab has taken a slab, a view was frozen or a purge has ended since the reserve was last checked.
 	wanted bool
 	small  []uint32 // segments in small pages: the kernel may join them
 }
@@ -29,19 +31,20 @@ type touchState struct {
 type touchJob struct {
 	slabs []uint32
 	small []uint32
-	done  atomic.Int64 // the pages of slabs[:done] are there
+	done  atomic.Int64 // the pages of slabs[:done] are resident
 	step  func(budget int) bool
 }
 
 const (
 	touchPiece = 2 << 20 / slabSize // slabs touched by one kernel call: a huge page
-	// A reclaimer may wait long for the processor. So it keeps it for this long, if pages come quickly.
+	// touchSlice is how long a reclaimer keeps the processor in one slice, if pages come quickly. Otherwise it might
+	// wait long to get the processor again.
 	touchSlice = time.Millisecond
 	touchMost  = 4 * slabSegment // slabs of one job
 )
 
-// reserve returns how many bytes should be warm. It is more while a view lives, because every first write then copies.
-// It stays a job's size below the point where a trim begins.
+// reserve returns how many bytes should be warm. It is more while a view is open, because then the first write to each
+// block copies. It stays smaller, by the size of a job, than the amount at which a trim begins.
 func (h *Heap) reserve() int64 {
 	warm := h.warm()
 	if len(h.holds) == 0 {
@@ -50,10 +53,10 @@ func (h *Heap) reserve() int64 {
 	return max(warm, min(warm*3/2, 2*warm-slabSegment*slabSize))
 }
 
-// TouchSlabs makes the kernel find pages for each slab that begins with one of refs: one call instead of sixteen
-// faults. The goroutine that Alloc gave refs to calls it, outside the turn. It is for a load that fills memory faster
-// than touch jobs come. It uses small pages: where a hypervisor must find the memory, a load with huge pages took twice
-// the time.
+// TouchSlabs makes the kernel provide pages for each slab that begins with one of refs, by one call instead of sixteen
+// page faults. The goroutine that received refs from Alloc calls it, outside the turn. It is for a load that fills
+// memory faster than touch jobs come. It uses small pages. If a hypervisor must find the memory, a load with huge pages
+// took twice the time.
 func TouchSlabs(refs []Ref) {
 	for _, r := range refs {
 		if r&(slabSize-1) == 0 && r < runBase {
@@ -88,7 +91,7 @@ func (h *Heap) touchJob() func(budget int) bool {
 		for len(j.slabs) <= most-slabSegment && !h.short.slabs {
 			first, short, err := takeSlabs()
 			if err != nil {
-				break // the error comes again when the memory is needed
+				break // the error will occur again when the memory is needed
 			}
 			h.short.slabs = short
 			u.segments = append(u.segments, first)
@@ -108,7 +111,7 @@ func (h *Heap) touchJob() func(budget int) bool {
 	return j.step
 }
 
-// Paging reports that a reclaimer is in a kernel call that touches pages or gives them back, or soon will be.
+// Paging reports whether a reclaimer is in a kernel call that touches pages or gives them back, or soon will be.
 func (h *Heap) Paging() bool { return h.touch.out || h.trim.out }
 
 // run touches slabs on a reclaimer, at least a huge page in each call.
@@ -120,7 +123,7 @@ func (j *touchJob) run(int) (done bool) {
 		}
 		slices.Sort(j.slabs)
 		if n := len(j.slabs); n > 0 {
-			populateRecords(j.slabs[n-1]+1, touchMost) // of slabs that the next job may take
+			populateRecords(j.slabs[n-1]+1, touchMost) // the records of slabs that the next job may take
 		}
 	}
 	for began := time.Now(); at < len(j.slabs); {
@@ -137,14 +140,14 @@ func (j *touchJob) run(int) (done bool) {
 		}
 	}
 	if done = at == len(j.slabs); done {
-		at++ // one more than the slabs: the job has ended
+		at++ // one more than the number of slabs means that the job has ended
 	}
 	j.done.Store(int64(at)) // the turn may now use the job again
 	return done
 }
 
-// takeTouched puts slabs that the job has made warm on the dirty list, one per unit of budget. It returns the rest of
-// budget. Paging stays true while slabs are left.
+// takeTouched puts slabs that the job has made warm on the dirty list, one per unit of budget. It returns the unused
+// part of budget. Paging stays true while slabs are left.
 func (h *Heap) takeTouched(budget int) int {
 	t := &h.touch
 	if !t.out {

@@ -2,7 +2,7 @@ package memory
 
 import "testing"
 
-// work runs the heap's jobs until there are none.
+// work runs the heap's jobs until none is left, and returns their number.
 func work(h *Heap) (jobs int) {
 	for {
 		job, _ := h.TakeJob()
@@ -17,14 +17,14 @@ func work(h *Heap) (jobs int) {
 	}
 }
 
-// rest passes a period in which nothing is allocated (memory.T3).
+// rest lets a period pass in which nothing is allocated (memory.T3).
 func rest(h *Heap) {
 	h.Age()
 	h.Age()
 }
 
-// Reclaimers keep up with turns that take slabs at a moderate rate, so that turns find warm memory. Trims do not take
-// it away again.
+// TestTurnsFindWarmMemory: reclaimers keep up with turns that take slabs at a moderate rate, so that turns find warm
+// memory. Trims do not take it away again.
 func TestTurnsFindWarmMemory(t *testing.T) {
 	h := newHeap(t, Options{})
 	const block = 4096
@@ -63,7 +63,8 @@ func TestTurnsFindWarmMemory(t *testing.T) {
 	}
 }
 
-// While a hold lives and no warm slab is left, the heap takes slabs never used before. They come in by small pages.
+// TestBurstUnderHoldTakesUnbornSlabs: while a hold is live and no warm slab is left, the heap takes slabs never used
+// before. They come in by small pages.
 func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	h := newHeap(t, Options{})
 	var blocks []Ref
@@ -87,8 +88,8 @@ func TestBurstUnderHoldTakesUnbornSlabs(t *testing.T) {
 	hold.Close()
 }
 
-// When a purge has ended some memory is made warm again, for the next turn that needs a slab. If nothing is alive, none
-// is.
+// TestReserveAfterPurge: after a purge, some memory is made warm again, for the next turn that needs a slab. If no
+// block is live, no memory is made warm.
 func TestReserveAfterPurge(t *testing.T) {
 	h := newHeap(t, Options{})
 	var stay, gone []Ref
@@ -131,7 +132,7 @@ func TestReserveAfterPurge(t *testing.T) {
 	}
 }
 
-// A turn may have to run a job that frees, never one that calls the kernel.
+// TestTakeFreeing: a turn may have to run a job that frees, but never a job that calls the kernel.
 func TestTakeFreeing(t *testing.T) {
 	h := newHeap(t, Options{})
 	var blocks []Ref
@@ -172,7 +173,8 @@ func TestTakeFreeing(t *testing.T) {
 	}
 }
 
-// Memory that is freed and used again within a period stays warm. Memory unused for a whole period goes back.
+// TestChurnKeepsItsPages: memory that is freed and used again within a period stays warm. Memory unused for a whole
+// period is given back.
 func TestChurnKeepsItsPages(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size = 64 << 20
@@ -211,7 +213,8 @@ func TestChurnKeepsItsPages(t *testing.T) {
 	}
 }
 
-// A turn that needs a run first uses those that reclaimers have freed, listed or not, and only then untouched memory.
+// TestFreedRunsAreUsedFirst: a turn that needs a run first uses those that reclaimers have freed, even if they are not
+// yet listed. Only then does it use untouched memory.
 func TestFreedRunsAreUsedFirst(t *testing.T) {
 	h := newHeap(t, Options{})
 	const size, count = 64 << 10, 200

@@ -2,49 +2,49 @@ package memory
 
 import "slices"
 
-// Pages of empty memory go back to the kernel in three steps; the turn waits for none. The turn takes empty slabs and
-// dirty runs off its lists (trimJob). A reclaimer gives their pages back (run). The turn lists them as clean
-// (takeTrimmed). punch.go does the same for pages of slabs in use.
+// Pages of empty memory go back to the kernel in three steps. The turn waits for none of them. First, the turn takes
+// empty slabs and dirty runs off its lists (trimJob). Then a reclaimer gives their pages back (run). At last, the turn
+// lists them as clean (takeTrimmed). punch.go does the same for pages of slabs in use.
 //
 // memory.T1. At most one trim is out at a time. Its slabs and runs are on no list.
 // memory.T2. Some warm memory stays: a trim begins above twice the warm size and ends at it, and leaves that much in
 // slabs. A purge leaves none. When it has ended, the reserve is touched again (memory.W2), so that the first turn that
 // needs a slab need not clear a huge page.
 // memory.T3. A trim takes only memory that has been empty for a whole period (Age). So memory that is freed and soon
-// used again, as when large values are replaced, stays resident. Slabs and runs are counted apart, because neither can
-// replace the other. A purge does not wait.
+// used again, as when large values are replaced, stays resident. Slabs and runs are counted separately, because neither
+// can replace the other. A purge does not wait.
 // memory.T4. A trim also takes clean neighbours of a run, up to the next huge page. Of a slab it takes the whole huge
-// page, if no block lives in that. The kernel may have filled them again, because it joins small pages to a huge one
-// and clears the missing ones.
-// memory.T5. Above the limit (Limit) a trim does not wait either: the excess goes at once. Runs then have small pages
-// for good. With huge ones the kernel would later fill the gaps that trims left between runs in use.
+// page, if no block in that page is live. The kernel may have filled these again, because it joins small pages to a
+// huge one and clears the missing ones.
+// memory.T5. Above the limit (Limit) a trim does not wait either, and takes the excess at once. Afterwards, runs have
+// small pages. With huge ones the kernel would later fill the gaps that trims left between runs in use.
 // memory.T6. A heap at rest keeps a quarter of the warm size. It is at rest when no block came from its empty memory
 // for restAges whole periods.
 type trimState struct {
 	calm  int   // periods ended since empty memory was last used (memory.T6)
 	small bool  // the kernel has been told of memory.T5
-	limit int64 // bytes of slabs and runs that may be resident before memory.T5 applies; 0: no limit
+	limit int64 // bytes of slabs and runs that may be resident before memory.T5 applies; 0 means no limit
 	job   trimJob
 	out   bool
 	purge int64 // bytes that a purge still has to give back, whatever memory.T2 and memory.T3 say
 	again bool  // the purge takes more when reclaimers have finished
-	cold  bool  // a purge was asked for since the reserve was last touched after one
+	cold  bool  // a purge was requested, and the reserve has not been touched again since
 	slabs idleness
 	runs  idleness
 	sweep sweep
 	holes int64 // pages of slabs in use that are given back
 }
 
-// An idleness says how many bytes of one kind of empty memory were not needed (memory.T3).
+// An idleness tells how many bytes of one kind of empty memory were not needed (memory.T3).
 type idleness struct {
-	least int64 // the least there was since this period began
-	idle  int64 // empty through the whole period before, and still
+	least int64 // the least number of empty bytes since this period began
+	idle  int64 // bytes empty throughout the previous period, and since
 }
 
-// note follows each use of empty memory; now is how much is left.
+// note is called after each use of empty memory. now is how many bytes are left.
 func (x *idleness) note(now int64) { x.least, x.idle = min(x.least, now), min(x.idle, now) }
 
-// trimmed follows a trim of n bytes.
+// trimmed is called after a trim of n bytes.
 func (x *idleness) trimmed(n int64) { x.least, x.idle = max(0, x.least-n), max(0, x.idle-n) }
 
 func (x *idleness) age(now int64) { x.idle, x.least = min(x.least, now), now }
@@ -63,8 +63,8 @@ type trimJob struct {
 }
 
 const (
-	// A trim takes so many slabs, and at most a huge page of them more. That is some 5 µs of turn, and several times
-	// that when their records are not cached.
+	// A trim takes at most trimSlabs slabs, and up to a huge page more. That takes about 5 µs of the turn, and several
+	// times that if their records are not cached.
 	trimSlabs = 32
 	restAges  = 2 // the period in which memory was last used does not count
 	trimRuns  = 16
@@ -72,18 +72,18 @@ const (
 	wholePage = 2*osPage/RunUnit - 1 // units that hold a whole page, wherever they begin
 	hugeUnits = trimPiece / RunUnit
 	hugeSlabs = min(trimPiece/slabSize, slabSegment) // not more: a neighbour must not be another heap's
-	trimCost  = 24                                   // of 64 KB, in budget units
+	trimCost  = 24                                   // the cost of giving back 64 KB, in budget units
 )
 
-// Purge gives back all memory that is empty now, the warm reserve too (MEMORY PURGE). It does so once more when
-// reclaimers are next at rest. Reclaimers do the work over the next turns. Memory freed later is not part of it, so a
-// purge ends also under load.
+// Purge gives back all memory that is empty now, including the warm reserve (MEMORY PURGE). It does so once more when
+// reclaimers have no more to free. Reclaimers do the work over the next turns. Memory freed later is not part of the
+// purge, so that a purge ends even under load.
 func (h *Heap) Purge() {
 	h.trim.purge, h.trim.again, h.trim.cold = h.Reclaimable(), true, true
 	h.trim.sweep = sweep{on: true, all: true}
 }
 
-// Age ends a period: memory that was empty through all of it may now be given back. The core calls it every few
+// Age ends a period: memory that was empty throughout the period may now be given back. The core calls it every few
 // seconds.
 func (h *Heap) Age() {
 	h.trim.slabs.age(h.slabs.reclaimable())
@@ -95,14 +95,14 @@ func (h *Heap) Age() {
 	}
 }
 
-// Reclaimable is the bytes of empty memory that a trim can give back.
+// Reclaimable returns the bytes of empty memory that a trim can give back.
 func (h *Heap) Reclaimable() int64 { return h.slabs.reclaimable() + h.runs.reclaimable() }
 
 func (u *slabSupply) reclaimable() int64 { return u.dirty.n << slabShift }
 
 func (u *runSupply) reclaimable() int64 { return (u.dirty.units - u.dirty.crumbs) << runShift }
 
-// warm returns the bytes of empty memory that stay, so that turns find memory that needs no first touch.
+// warm returns how many bytes of empty memory a trim leaves, so that turns find memory that needs no first touch.
 func (h *Heap) warm() int64 {
 	if h.trim.calm > restAges {
 		return max(h.options.Warm/4, h.Used()>>6)
@@ -123,7 +123,7 @@ func (h *Heap) trimJob() func(budget int) bool {
 	return nil
 }
 
-// trimEmpty takes empty memory for a trim. It reports whether it took some.
+// trimEmpty takes empty memory for a trim. It reports whether it took any.
 func (h *Heap) trimEmpty() bool {
 	t := &h.trim
 	if t.again && !t.out && h.Reclaiming() == 0 && !h.draining() {
@@ -155,8 +155,8 @@ func (h *Heap) trimEmpty() bool {
 	return true
 }
 
-// Limit sets how many bytes of slabs and runs may be resident, with empty ones, before empty memory goes back at once.
-// 0 is no limit.
+// Limit sets how many bytes of slabs and runs may be resident, including empty ones. Above that, empty memory is given
+// back at once. 0 means no limit.
 func (h *Heap) Limit(bytes int64) { h.trim.limit = bytes }
 
 // overLimit returns by how many bytes the limit is exceeded (memory.T5).
@@ -195,7 +195,7 @@ func (h *Heap) trimRuns(most int64) (taken int64) {
 	return taken
 }
 
-// widen adds the clean neighbours of n units at first, within their huge pages (memory.T4).
+// widen adds clean neighbours to the n units at first, within their huge pages (memory.T4).
 func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == runClean {
 		have := word >> unitShift
@@ -220,8 +220,8 @@ func (u *runSupply) widen(first, n uint32) (uint32, uint32) {
 	return first, n
 }
 
-// trimSlabs takes dirty slabs of at most most bytes in all, those empty for longest first. It leaves at least keep
-// bytes of them. It returns the bytes taken.
+// trimSlabs takes dirty slabs of at most most bytes in all, beginning with those empty for longest. It leaves at least
+// keep bytes of dirty slabs. It returns the bytes taken.
 func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	u, j := &h.slabs, &h.trim.job
 	most = min(most, u.reclaimable()-keep)
@@ -247,7 +247,7 @@ func (h *Heap) trimSlabs(most, keep int64) (taken int64) {
 	return taken
 }
 
-// emptySlabs returns how many dirty slabs the huge page at first has, or 0 if a block lives in it.
+// emptySlabs returns how many dirty slabs the huge page at first has, or 0 if a block in the page is live.
 func emptySlabs(first uint32) (dirty int) {
 	for k := first; k < first+hugeSlabs; k++ {
 		switch slabAt(k).state {
@@ -267,7 +267,7 @@ func (j *trimJob) addSlab(from *slabList, i uint32) {
 	j.slabs = append(j.slabs, i)
 }
 
-// longest returns a free run of the longest list that is not empty, or 0 if that holds no whole pages.
+// longest returns a free run of the list with the longest runs, or 0 if these runs hold no whole pages.
 func (x *runIndex) longest() uint32 {
 	for top := len(x.heads) - 1; top > 0; top-- {
 		for sub := 7; sub >= 0 && x.subs[top] != 0; sub-- {
@@ -317,8 +317,8 @@ func (j *trimJob) run(budget int) (done bool) {
 	return true
 }
 
-// takeTrimmed lists what a trim has emptied as clean, within budget, and returns the rest of budget. The parts of pages
-// at a run's ends were not given back, so they stay dirty.
+// takeTrimmed lists the memory that a trim has given back as clean, within budget, and returns the unused part of
+// budget. The parts of pages at a run's ends were not given back, so they stay dirty.
 func (h *Heap) takeTrimmed(budget int) int {
 	j := h.trimmed.Load()
 	if j == nil {
@@ -347,7 +347,7 @@ func (h *Heap) takeTrimmed(budget int) int {
 	return budget
 }
 
-// purged has the reserve touched again when a purge has ended (memory.T2).
+// purged requests that the reserve be touched again, if a purge has ended (memory.T2).
 func (h *Heap) purged() {
 	if t := &h.trim; t.cold && !t.out && t.purge == 0 && !t.again {
 		t.cold, h.touch.wanted = false, true

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Freed memory leaves the process: small blocks and long runs lower RSS, not only Used.
+// TestResidentFalls: freed memory leaves the process. Freed small blocks and long runs lower RSS, not only Used.
 func TestResidentFalls(t *testing.T) {
 	h := newHeap(t, Options{})
 	const small, count = 56, 1_000_000
@@ -60,8 +60,8 @@ func TestResidentFalls(t *testing.T) {
 	}
 }
 
-// The kernel may fill given-back memory again, because it shares a huge page with live memory. It goes back with the
-// rest of that page.
+// TestJoinedMemoryGoesBack: the kernel may fill memory that was given back, because it shares a huge page with live
+// memory. A later trim gives this memory back with the rest of that page.
 func TestJoinedMemoryGoesBack(t *testing.T) {
 	h := newHeap(t, Options{})
 	touch := func(r Ref, n int) {

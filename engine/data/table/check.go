@@ -8,7 +8,7 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Check proves table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, table.T3, and that Find finds
+// Check verifies table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, table.T3, and that Find finds
 // every key. O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}
@@ -55,7 +55,7 @@ func (c *checker) fail(format string, args ...any) {
 	}
 }
 
-// entry checks the tree under e. depth bits of prefix lead there. parent is the epoch of the node above.
+// entry checks the tree under e. depth bits of prefix lead to e. parent is the epoch of the node above.
 func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 	if c.err != nil {
 		return
@@ -105,7 +105,7 @@ func (c *checker) entry(e uint64, prefix uint64, depth uint8, parent uint64) {
 	}
 }
 
-// slots compares the table's counts of slots with those found.
+// slots compares the table's slot counts with the numbers of keys found.
 func (c *checker) slots() {
 	for slot := range uint16(hashslots.Count) {
 		if n := c.t.slots.Count(slot); n != c.inSlots[slot] {
@@ -209,7 +209,7 @@ func (c *checker) segment(s *segment, ref memory.Ref) {
 	c.volatile += volatile
 }
 
-// node checks the index of deadlines and returns a node's least minimum.
+// node checks a node of the index of deadlines and all nodes below it. It returns the node's least minimum.
 func (c *checker) node(ref memory.Ref, level int, from uint32) uint32 {
 	n := dueNodeAt(ref)
 	least := uint32(Never)
@@ -233,7 +233,8 @@ func (c *checker) node(ref memory.Ref, level int, from uint32) uint32 {
 	return least
 }
 
-// A Shape describes the table: segments, buckets and the keys that are not in their home bucket (DEBUG HTSTATS).
+// A Shape describes a table: the numbers of segments, buckets and keys that are not in their home bucket (DEBUG
+// HTSTATS).
 type Shape struct {
 	Segments, Nodes, Buckets, Keys, Displaced, Levels int
 	Bytes                                             int

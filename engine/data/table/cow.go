@@ -7,14 +7,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// table.E1. A segment or node stamped at or below heap.Frozen() may have readers of a view: it is not written to (but
-// see table.S6).
+// table.E1. A segment or node stamped at or below heap.Frozen() may have readers of a view, so it is not written to
+// (but see table.S6).
 // table.E2. A segment or node made after the freeze is stamped above it, and so is every node that leads to it.
-// table.E3. In a copied segment every slot is shared: its block is in the view's segment too. The mark has a meaning
-// only while a hold lives.
-// table.E4. A replaced block is retired after its replacement can be reached from the root.
+// table.E3. In a copied segment every slot is marked as shared, because its block is in the view's segment too. The
+// mark has a meaning only while a hold is live.
+// table.E4. A replaced block is retired only after its replacement can be reached from the root.
 
-// Root returns the word that a view keeps of the table. It leads to everything the table holds now.
+// Root returns the word that a view stores to keep the present table. It leads to everything that the table holds now.
 func (t *Table) Root() uint64 { return t.root }
 
 // A step is a node on the way to a segment.
@@ -32,11 +32,11 @@ type trail struct {
 
 func (tr *trail) last() *step { return &tr.steps[tr.n-1] }
 
-// index returns the number of the node's entry that hash chooses.
+// index returns the index of the node's entry that hash selects.
 func (s *step) index(hash uint64) uint64 { return hash << s.depth >> (64 - s.bits) }
 
 // descend fills tr with the nodes that lead to hash's segment, makes each of them writable, and returns the segment's
-// entry. Cost: a compare for each node; after a freeze, the first write copies each node, at most 4 KB.
+// entry. Cost: a compare for each node. After a freeze, the first write copies each node, at most 4 KB.
 func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	frozen := t.heap.Frozen()
 	tr.n = 0
@@ -59,8 +59,8 @@ func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	return e
 }
 
-// own makes hash's segment writable and returns its entry. Cost: a compare with no live view. After a freeze, the first
-// write copies the segment, at most 4 KB.
+// own makes hash's segment writable and returns its entry. Cost: a compare if no view is open. After a freeze, the
+// first write copies the segment, at most 4 KB.
 func (t *Table) own(hash uint64) uint64 {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -74,7 +74,7 @@ func (t *Table) own(hash uint64) uint64 {
 	dup := segmentAt(ref)
 	copy(lines(dup, nb), lines(s, nb))
 	dup.epoch = t.heap.Epoch()
-	for i := range nb { // table.E3; the mark on a free slot does no harm
+	for i := range nb { // table.E3; a mark on a free slot does no harm
 		b := dup.bucket(i)
 		for j := range b.slot {
 			b.slot[j] |= slotShared
@@ -92,7 +92,8 @@ func lines(s *segment, nb int) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(s)), segmentBytes(nb)/8)
 }
 
-// link makes e the entry of all hashes that begin with the first depth bits of prefix. tr leads there and is writable.
+// link makes e the entry of all hashes that begin with the first depth bits of prefix. tr leads to that entry and is
+// writable.
 func (t *Table) link(tr *trail, prefix uint64, depth uint8, e uint64) {
 	t.moves++
 	if tr.n == 0 {
@@ -141,13 +142,13 @@ func (t *Table) newSegment(nb int, prefix uint64, depth uint8) uint64 {
 	return segmentEntry(ref, nb)
 }
 
-// retireNode retires a node that the table no longer reaches (table.E4). Its children stay.
+// retireNode retires a node that the table no longer reaches (table.E4). The node's children are not retired.
 func (t *Table) retireNode(ref memory.Ref, hash uint64) {
 	n := nodeAt(ref)
 	t.retire(ref, n.epoch, hash, n.depth)
 }
 
-// retireSegment retires a segment that the table no longer reaches (table.E4). Its sidecar lives on (table.S6).
+// retireSegment retires a segment that the table no longer reaches (table.E4). Its sidecar is not freed (table.S6).
 func (t *Table) retireSegment(ref memory.Ref) {
 	s := segmentAt(ref)
 	t.retire(ref, s.epoch, s.prefix, s.depth)

@@ -8,9 +8,9 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A random key is drawn in two steps: a segment with a probability in proportion to its keys, then one of its used
-// slots. So each key is equally likely, wherever it lies in its bucket. That matters: a new key takes the lowest free
-// slot, so slots depend on age.
+// A random key is drawn in two steps: first a segment with a probability in proportion to its keys, then one of its
+// used slots. So each key is equally likely, wherever it lies in its bucket. That matters because a new key takes the
+// lowest free slot, so slots depend on age.
 //
 // A segment is proposed and then accepted or rejected, so that no sums have to be stored.
 //
@@ -19,10 +19,10 @@ import (
 //	volatile keys   a random id of the index of deadlines (due.go); its segment is accepted in proportion to
 //	                its volatile keys
 //
-// The largest weight assumed is some three times the mean. Hashing makes no segment heavier: all split and join at the
-// same sizes.
+// The code supposes that no weight is above some three times the mean. Hashing makes no segment heavier, because all
+// segments split and join at the same sizes.
 
-// wanted returns the slots that hold a key, or a volatile key, as the bits of metaKeys.
+// wanted returns the slots that hold a key, or with volatile a volatile key, as the bits of metaKeys.
 func (b *bucket) wanted(volatile bool) uint64 {
 	m := b.meta & metaKeys
 	if !volatile {
@@ -40,10 +40,10 @@ func (b *bucket) wanted(volatile bool) uint64 {
 // below returns a random number from 0 to n-1, n < 2^32.
 func below(r *rand.PCG, n uint64) uint64 { return r.Uint64() >> 32 * n >> 32 }
 
-// fraction returns a random number from 0 up to 1.
+// fraction returns a random number that is at least 0 and below 1.
 func fraction(r *rand.PCG) float64 { return float64(r.Uint64()>>11) * 0x1p-53 }
 
-// drawSegment draws a segment with a probability in proportion to its keys. The table is not empty.
+// drawSegment draws a segment with a probability in proportion to its keys. The table must not be empty.
 func (t *Table) drawSegment(r *rand.PCG) *segment {
 	if t.slots != nil {
 		return t.drawInSlots(r)
@@ -57,8 +57,8 @@ func (t *Table) drawSegment(r *rand.PCG) *segment {
 	return segmentAt(refOf(segmentFor(t.root, Hash(t.key(t.some(r.Uint64())))))) // does not happen in practice
 }
 
-// drawVolatile draws a segment with a probability in proportion to its volatile keys. There is at least one. Cost: some
-// three segments' headers, up to fifteen when each has few volatile keys.
+// drawVolatile draws a segment with a probability in proportion to its volatile keys. The table must have a volatile
+// key. Cost: some three segments' headers, up to fifteen when each has few volatile keys.
 func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	x := &t.due
 	most := 3*float64(t.volatile)/float64(x.live) + 12 // small counts deviate more from their mean
@@ -70,8 +70,8 @@ func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	}
 }
 
-// draw returns the prefix of a random segment in the index, each equally likely. When most ids were released, it counts
-// to a random one instead.
+// draw returns the prefix of a random segment in the index, each equally likely. If most ids have been released, it
+// picks a random number and counts up to that segment instead.
 func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 	for range 64 {
 		id := uint32(below(r, uint64(x.ids)))
@@ -85,8 +85,8 @@ func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 
 const found = ^uint64(0)
 
-// nth returns the prefix of the k-th segment under the node at ref, and sets k to found. If there are too few, it
-// subtracts their number from k. Cost: the nodes with live ids before it.
+// nth returns the prefix of the k-th segment under the node at ref, and sets k to found. If the node has too few
+// segments, nth subtracts their number from k. Cost: the nodes with live ids before it.
 func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	n := dueNodeAt(ref)
 	for i, m := range n.minima {
@@ -106,7 +106,8 @@ func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	return 0
 }
 
-// draw returns the block of a random key of s, or of a volatile one, each equally likely; 0 when there is none.
+// draw returns the block of a random key of s, or of a random volatile key, each equally likely. It returns 0 if there
+// is none.
 func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	for range 16 {
 		i := below(r, uint64(s.nb)*slots)
@@ -115,7 +116,7 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 			return memory.Ref(b.slot[i%slots] & slotRef)
 		}
 	}
-	n := s.count // few among many slots: count to a random one
+	n := s.count // there are few keys in many slots, so count up to a random one
 	if volatile {
 		n = s.volatile
 	}
@@ -135,11 +136,11 @@ func (s *segment) draw(r *rand.PCG, volatile bool) memory.Ref {
 	return 0
 }
 
-// drawsMost is how many draws may hit keys of hidden slots.
+// drawsMost is how often a draw is repeated when it hits keys of hidden slots.
 const drawsMost = 256
 
-// Random returns the block of a random key, each equally likely; 0 when the table is empty. Keys of hidden slots are
-// not there. Cost: some three segments' headers and a bucket.
+// Random returns the block of a random key, each equally likely, or 0 if the table is empty. It leaves out keys of
+// hidden slots. Cost: some three segments' headers and a bucket.
 func (t *Table) Random(r *rand.PCG) (ref memory.Ref) {
 	if t.Shown() == 0 {
 		return 0
@@ -149,13 +150,13 @@ func (t *Table) Random(r *rand.PCG) (ref memory.Ref) {
 			return ref
 		}
 	}
-	slot := t.slots.draw(r, t.Shown()) // a segment has a few keys among many of hidden slots
+	slot := t.slots.draw(r, t.Shown()) // a segment may have few shown keys among many hidden ones
 	t.EachOf(slot, 1+int(below(r, uint64(t.slots.Count(slot)))), func(at memory.Ref) { ref = at })
 	return ref
 }
 
-// RandomVolatile returns the block of a random key with a deadline, each equally likely; 0 when there is none. Keys of
-// hidden slots are not there. It may also return 0 if nearly all keys are hidden.
+// RandomVolatile returns the block of a random key with a deadline, each equally likely, or 0 if there is none. It
+// leaves out keys of hidden slots. It may also return 0 if nearly all keys are hidden.
 func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 	if t.ShownVolatile() == 0 {
 		return 0
@@ -170,11 +171,11 @@ func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 
 const (
 	sampleMost  = 64 // keys of one sample
-	sampleDense = 4  // a sample comes from one segment if that has so many times its keys
+	sampleDense = 4  // a sample comes from one segment if the segment has this many times as many keys
 )
 
 // Sample appends the blocks of n random keys, at most sampleMost, each key equally likely. With volatile it draws only
-// volatile keys. A key may come twice. It starts fetching the blocks. Some may be of hidden slots.
+// volatile keys. A key may be drawn twice. Sample starts fetching the blocks. Some may belong to hidden slots.
 //
 // Most samples come from one segment, for fewer cache misses. Hashing has put keys of all ages there.
 func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []memory.Ref {
@@ -219,7 +220,7 @@ func (t *Table) Sample(r *rand.PCG, n int, volatile bool, into []memory.Ref) []m
 	return into
 }
 
-// some returns the first block at or after hash from, wrapping round the table.
+// some returns the first block at or after the hash from, wrapping round the table.
 func (t *Table) some(from uint64) (found memory.Ref) {
 	first := func(ref memory.Ref) bool { found = ref; return false }
 	if Walk(t.root, from, ^uint64(0), nil, first) {

@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// deviations returns how many standard deviations the chi-square of these draws is above that of fair ones. n is the
-// number of keys, some of which may not have been drawn.
+// deviations returns how unfair the draws in seen are. It returns how many standard deviations their chi-square is
+// above that of fair draws. n is the number of keys, some of which may not have been drawn.
 func deviations(seen map[memory.Ref]int, n int) float64 {
 	draws := 0
 	for _, times := range seen {
@@ -25,11 +25,12 @@ func deviations(seen map[memory.Ref]int, n int) float64 {
 	return (chi - float64(n-1)) / math.Sqrt(2*float64(n-1))
 }
 
-// unfair is a number of deviations that fair draws do not reach: some eighty cases a run, each with one chance in
+// unfair is a number of deviations that fair draws do not reach. A run has some eighty cases, each with one chance in
 // 10^8.
 const unfair = 6
 
-// TestDrawsAreUniform: every way of drawing draws each key equally often, whenever it was added and wherever it lies.
+// TestDrawsAreUniform: every function that draws keys draws each key equally often, whenever the key was added and
+// wherever it lies.
 func TestDrawsAreUniform(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -93,7 +94,7 @@ func TestDrawsAreUniform(t *testing.T) {
 	}
 }
 
-// TestSampleSize: a sample has as many keys as were asked for, all of the kind that is wanted.
+// TestSampleSize: a sample has as many keys as requested, all of the requested kind.
 func TestSampleSize(t *testing.T) {
 	k := open(t)
 	r := rand.NewPCG(1, 2)
@@ -118,7 +119,7 @@ func TestSampleSize(t *testing.T) {
 	}
 }
 
-// BenchmarkSample: watch ns/op against BenchmarkSample of the commit before.
+// BenchmarkSample draws samples. Watch ns/op, compared with the same benchmark before a change.
 func BenchmarkSample(b *testing.B) {
 	for _, volatile := range []bool{false, true} {
 		b.Run("volatile="+strconv.FormatBool(volatile), func(b *testing.B) {

@@ -17,9 +17,10 @@ import (
 // its nodes holds the minima of its children. A block has its exact deadline; everything above it is a bound.
 //
 // table.D1. A bucket's bound is at or below the tick of each of its volatile keys. It may be too low after a key was
-// removed or got a later deadline. It becomes exact when it comes due. So refreshing a deadline costs a compare.
+// removed or got a later deadline. It becomes exact when the bound comes due. So refreshing a deadline costs one
+// compare.
 // table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
-// table.D3. Each node's minimum stands in its parent. The root's minimum is least.
+// table.D3. Each node's minimum is stored in its parent. The root's minimum is least.
 // table.D4. A deadline's tick is the first 16 ms step after it, counted from base. When that tick has come, the
 // deadline passed at most 16 ms ago.
 type dueIndex struct {
@@ -28,15 +29,16 @@ type dueIndex struct {
 	height int
 	ids    uint32 // ids given out so far, with the released ones
 	live   uint32 // ids in use; a nested table's State omits it, because only databases draw by deadline
-	free   uint32 // 1 + the first of the list of released ids; 0: none
+	free   uint32 // 1 + the first of the list of released ids; 0 if there is none
 	least  uint32
 	base   int64
 }
 
 const (
-	// Never is the tick of no deadline.
+	// Never is the tick of a key without a deadline.
 	Never = math.MaxUint32
-	// far is the tick of all deadlines too late for ticks: over two years after base. Only lookups find them due.
+	// far is the tick of all deadlines that are too late for ticks: over two years after base. Only lookups find such
+	// keys due.
 	far = Never - 1
 
 	tickMs    = 16
@@ -58,7 +60,7 @@ func (x *dueIndex) init(h *memory.Heap) { x.heap, x.least = h, Never }
 // SetBase sets the time of tick 0, in Unix ms. Call it before the first key is inserted.
 func (t *Table) SetBase(ms int64) { t.due.base = ms }
 
-// Tick returns the tick of a deadline in Unix ms; Never for 0 (table.D4).
+// Tick returns the tick of a deadline in Unix ms. It returns Never for deadline 0 (table.D4).
 func (t *Table) Tick(deadline int64) uint32 {
 	if deadline == 0 {
 		return Never
@@ -73,19 +75,19 @@ func (t *Table) Tick(deadline int64) uint32 {
 	return uint32(past/tickMs + 1)
 }
 
-// TickNow returns the last tick that has come at now.
+// TickNow returns the last tick that has come at the time now.
 func (t *Table) TickNow(now int64) uint32 {
 	return uint32(min(max(now-t.due.base, 0)/tickMs, far-1))
 }
 
-// TickTime returns when a tick comes, in Unix ms.
+// TickTime returns the time at which a tick comes, in Unix ms.
 func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*tickMs }
 
-// Least is a lower bound of the ticks of all keys; Never when none is volatile.
+// Least returns a lower bound of the ticks of all keys, or Never if no key is volatile.
 func (t *Table) Least() uint32 { return t.due.least }
 
-// LeastDeadline is a lower bound of all keys' deadlines, in Unix ms, with the same tick as Least; 0 when none is
-// volatile.
+// LeastDeadline returns a lower bound of all keys' deadlines, in Unix ms, with the same tick as Least. It returns 0 if
+// no key is volatile.
 func (t *Table) LeastDeadline() int64 {
 	if t.due.least == Never {
 		return 0
@@ -108,7 +110,7 @@ func (s *segment) minima() []uint32 {
 	return unsafe.Slice((*uint32)(memory.Pointer(s.sidecar)), int(s.nb)+1)
 }
 
-// addSidecar gives s an id and a sidecar without bounds. s is writable and has neither.
+// addSidecar gives s an id and a sidecar without bounds. s must be writable and have neither.
 func (t *Table) addSidecar(s *segment) {
 	s.sidecar = t.heap.Alloc(4*(int(s.nb)+1), memory.Index)
 	for i := range s.minima() {
@@ -142,11 +144,11 @@ func (t *Table) noteDue(s *segment, at int, tick uint32) {
 // dueBuckets is the number of buckets examined together, so that their misses overlap.
 const dueBuckets = 8
 
-// A Due holds some buckets of one segment with keys that may be past their deadline.
+// A Due is a set of some buckets of one segment with keys that may be past their deadline.
 type Due struct {
 	Refs    [dueBuckets * slots]memory.Ref // the volatile keys' blocks
-	N       int                            // of Refs; 0: bounds were too low, and EndDue corrects them
-	Most    int                            // the most buckets wanted; 0 or above dueBuckets: dueBuckets
+	N       int                            // the length of Refs; 0 if the bounds were too low, and EndDue corrects them
+	Most    int                            // the most buckets wanted; 0, or more than dueBuckets, means dueBuckets
 	at      [dueBuckets * slots]uint16     // where Refs are: index in buckets<<3 | slot
 	buckets [dueBuckets]uint8
 	left    [dueBuckets]uint32 // the least tick that remains in each bucket
@@ -157,8 +159,9 @@ type Due struct {
 }
 
 // NextDue finds buckets with a bound at or below now, in the segment with the least minimum. It starts fetching their
-// blocks. The caller reads the deadlines, calls Drop or Stays for each key and ends with EndDue. It writes nothing else
-// to the table in between. False means that nothing is due. Cost: at most dueBuckets buckets, whatever they hold.
+// blocks. The caller reads the deadlines, calls Drop or Stays for each key and then EndDue. It must write nothing else
+// to the table in between. NextDue returns false if nothing is due. Cost: at most dueBuckets buckets, whatever they
+// hold.
 func (t *Table) NextDue(now uint32, d *Due) bool {
 	if t.due.least > now {
 		return false
@@ -197,7 +200,7 @@ func (t *Table) NextDue(now uint32, d *Due) bool {
 	return true
 }
 
-// Place returns the place of the i-th key of d. Only the hash bits that choose the segment are set; SetHash sets the
+// Place returns the place of the i-th key of d. Only the hash bits that select the segment are set; SetHash sets the
 // rest.
 func (d *Due) Place(i int) Place {
 	return Place{d.hash, d.seg, uint32(d.buckets[d.at[i]>>3])<<3 | uint32(d.at[i]&7), uint32(d.nb)}
@@ -220,7 +223,7 @@ func (d *Due) Stays(i int, tick uint32) {
 	*left = min(*left, tick)
 }
 
-// EndDue corrects the bounds of d's buckets and ends the work on d.
+// EndDue corrects the bounds of d's buckets and ends the use of d.
 func (t *Table) EndDue(d *Due) {
 	s := segmentAt(d.seg)
 	if s.sidecar != 0 { // otherwise its last volatile key was dropped
@@ -259,7 +262,7 @@ func (x *dueIndex) newID(prefix uint64) uint32 {
 		x.root = r
 		x.height++
 	}
-	// Make the nodes on the way that do not exist yet.
+	// Make the missing nodes on the way.
 	r := x.root
 	for l := x.height - 1; l > 0; l-- {
 		w := &dueNodeAt(r).word[id>>(6*l)%dueFanout]
@@ -333,7 +336,7 @@ func (x *dueIndex) set(id, v uint32) {
 	x.least = v
 }
 
-// first returns the id with the least minimum and its segment's prefix. There is at least one.
+// first returns the id with the least minimum and its segment's prefix. The index must not be empty.
 func (x *dueIndex) first() (id uint32, prefix uint64) {
 	r := x.root
 	for l := x.height - 1; ; l-- {

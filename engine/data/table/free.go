@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Detach empties the table in O(1) and returns its old content, to be retired wide. root is for Destroy. due is the
-// index of deadlines, for DestroyDue, or 0 if there was none.
+// Detach empties the table in O(1) and returns its old content, which the caller must retire wide. root is for Destroy.
+// due is the index of deadlines, for DestroyDue, or 0 if there was none.
 func (t *Table) Detach() (root, due memory.Ref) {
 	root = refOf(t.root) | memory.Ref(t.root&entryBuckets)
 	if t.due.root != 0 {
@@ -26,10 +26,11 @@ func (t *Table) Detach() (root, due memory.Ref) {
 func (t *Table) Indexed() bool { return t.due.root != 0 }
 
 // Destroy returns a function that frees a retired table, budget blocks at a time (memory.Destroy). block frees one of
-// the table's blocks and everything that hangs off it. If it does not finish within its budget, it is called again with
-// the same block.
+// the table's blocks and everything that belongs to it. If block does not finish within its budget, it is called again
+// with the same block.
 //
-// While a node is being destroyed, its epoch is the number of the next entry. A segment clears the slots that are done.
+// While a node is being destroyed, its field epoch holds the index of the next entry. A segment clears the slots that
+// are done.
 func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int)) memory.Destroy {
 	var segment func(r *memory.Returner, ref memory.Ref, budget int) (bool, int)
 	segment = func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
@@ -98,7 +99,7 @@ func Destroy(block func(r *memory.Returner, ref memory.Ref, budget int) (done bo
 	}
 }
 
-// DestroyDue frees a retired index of deadlines. The tag of root is its height.
+// DestroyDue frees a retired index of deadlines. The tag of root is the height of the index.
 func DestroyDue(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	height, ref := root&entryBuckets, root&^entryBuckets
 	n := dueNodeAt(ref)

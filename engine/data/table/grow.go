@@ -7,8 +7,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// grow makes room in the full segment of hash: the next size, or at the largest size a split in two. Cost: at most 378
-// keys moved and one node of 4 KB copied. A split also reads each key (prefetched).
+// grow makes room in the full segment of hash. It rebuilds the segment at the next size, or splits it in two at the
+// largest size. Cost: at most 378 keys moved and one node of 4 KB copied. A split also reads each key (prefetched).
 func (t *Table) grow(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -25,16 +25,16 @@ func (t *Table) grow(hash uint64) {
 	}
 }
 
-// An aim is the shape that segments will have when all announced keys are in.
+// An aim is the shape that segments will have when all announced keys have been added.
 type aim struct {
 	depth   uint8
 	buckets int
 }
 
-// Reserve announces that the table is going to hold about n keys. Segments then reach their final shape early, by
-// splits while they hold a key or two and one resize. Without it they take ten steps and a split each. Nothing is
-// allocated before the keys come. If n is too large, segments have too much room until they are next rebuilt. n = 0
-// ends it.
+// Reserve announces that the table will hold about n keys. Segments then reach their final shape early, by splits while
+// they hold a key or two and one resize. Without Reserve they take ten steps and a split each. Nothing is allocated
+// before the keys come. If n is too large, segments have too much room until they are next rebuilt. Reserve(0) ends the
+// announcement.
 func (t *Table) Reserve(n int) {
 	t.aim = aim{}
 	const most = maxBuckets * perBucket * 4 / 5 // a mean that leaves room for the variance of hashes
@@ -48,7 +48,8 @@ func (t *Table) Reserve(n int) {
 	t.aim.buckets = fit(n) // a segment that gets more keys grows once more
 }
 
-// resize rebuilds the segment at old with nb buckets. Keys are not read: the slot's tag gives the new home.
+// resize rebuilds the segment at old with nb buckets. It does not read keys, because each slot's tag gives the new home
+// bucket.
 func (t *Table) resize(tr *trail, old memory.Ref, nb int) {
 	s := segmentAt(old)
 	e := t.newSegment(nb, s.prefix, s.depth)
@@ -69,7 +70,7 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	}
 	bit := uint64(1) << (63 - s.depth)
 
-	// The hashes first: each key's block is prefetched two buckets before it is read.
+	// First get the hashes. Each key's block is prefetched two buckets before it is read.
 	var hashes [maxBuckets * slots]uint64
 	n, high := 0, 0
 	const ahead = 2 // buckets
@@ -122,8 +123,8 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	t.retireSegment(old)
 }
 
-// deepen makes room in the directory for two segments in place of s. The node that leads to s doubles, up to 9 bits;
-// after that, a new node goes between. tr leads to s before and after.
+// deepen makes room in the directory for two segments in place of s. The node that leads to s doubles, up to 9 bits.
+// Beyond that, a new node is put between them. tr leads to s before and after.
 func (t *Table) deepen(tr *trail, s *segment) {
 	if tr.n > 0 && tr.last().bits < maxBits {
 		at := tr.last()
@@ -148,8 +149,8 @@ func (t *Table) deepen(tr *trail, s *segment) {
 	tr.n++
 }
 
-// shrink makes the sparse segment of hash smaller. It joins its buddy when both fit one segment, otherwise it is
-// rebuilt. Cost: as resize.
+// shrink makes the sparse segment of hash smaller. It joins the segment with its buddy if both fit one segment,
+// otherwise it rebuilds the segment. It costs as much as resize.
 func (t *Table) shrink(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -188,7 +189,7 @@ func (t *Table) merge(tr *trail, a, b memory.Ref) {
 	t.collapse(tr, prefix)
 }
 
-// collapse halves the nodes at the end of tr while they hold every entry twice. It drops a node with one distinct
+// collapse halves the nodes at the end of tr while they hold every entry twice. It drops a node with only one distinct
 // entry. Cost: half the node's entries compared, at most 256 per level.
 func (t *Table) collapse(tr *trail, prefix uint64) {
 	for tr.n > 0 {
@@ -226,7 +227,7 @@ type rebuild struct {
 	minima  [2][maxBuckets + 1]uint32 // of the new segments; set up at the first old sidecar
 }
 
-// from begins to move the slots of s.
+// from begins to move the slots of segment s.
 func (w *rebuild) from(t *Table, s *segment) {
 	w.mark, w.bounds = 0, nil
 	if s.epoch <= t.heap.Frozen() {
@@ -247,7 +248,8 @@ func (w *rebuild) from(t *Table, s *segment) {
 	w.n++
 }
 
-// slot moves slot j of b to the new segment of that side. The caller counts it. tick is a lower bound of its deadline.
+// slot moves slot j of b to the new segment of that side. The caller counts the key. tick is a lower bound of the key's
+// deadline.
 func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32) {
 	word, fp := b.slot[j]|w.mark, b.fingerprint(j)
 	at := home(word>>48, int(into.nb))
@@ -263,7 +265,7 @@ func (w *rebuild) slot(b *bucket, j int, into *segment, side uint64, tick uint32
 	}
 }
 
-// move moves all slots of s. A key gets its old bucket's bound, so that its block is not read.
+// move moves all slots of s to into. A key keeps the bound of its old bucket, so that its block need not be read.
 func (w *rebuild) move(t *Table, s, into *segment) {
 	w.from(t, s)
 	for i := range int(s.nb) {

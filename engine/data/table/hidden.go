@@ -7,11 +7,12 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Hidden is a set of hash slots whose keys no walk, count or draw shows: the keys of a move that is not over. Find
-// shows them. All tables of a keyspace share one set. Any goroutine may call Has; the rest is the turn's.
+// Hidden is a set of hash slots whose move to this node is not finished. Walks, counts and draws leave out the keys of
+// these slots; Find does not. All tables of a keyspace share one set. Any goroutine may call Has; the other methods are
+// for the turn.
 //
-// table.T3. Slots.groups counts the keys of slots that are not hidden. Slots.keys counts those of hidden slots, and
-// Slots.volatile those of them with a deadline, by slot.
+// table.T3. Slots.groups counts the keys of slots that are not hidden. Slots.concealed counts the keys of hidden slots
+// and, by slot, those of them with a deadline.
 type Hidden struct {
 	n    int
 	bits [hashslots.Count / 64]atomic.Uint64
@@ -23,10 +24,10 @@ func (h *Hidden) Has(slot uint16) bool { return h.bits[slot/64].Load()>>(slot%64
 // Any reports whether a slot is hidden.
 func (h *Hidden) Any() bool { return h.n > 0 }
 
-// Len is the number of hidden slots.
+// Len returns the number of hidden slots.
 func (h *Hidden) Len() int { return h.n }
 
-// Set adds the slot to the set, or removes it. The caller tells each table by Slots.Shift.
+// Set adds the slot to the set, or removes it. The caller then calls Slots.Shift for each table.
 func (h *Hidden) Set(slot uint16, hidden bool) {
 	word, bit := &h.bits[slot/64], uint64(1)<<(slot%64)
 	switch was := word.Load(); {
@@ -39,7 +40,7 @@ func (h *Hidden) Set(slot uint16, hidden bool) {
 	}
 }
 
-// Copy returns the present set, which changes no more. It is nil while no slot is hidden.
+// Copy returns a copy of the present set, which does not change any more. It returns nil if no slot is hidden.
 func (h *Hidden) Copy() *Hidden {
 	if h.n == 0 {
 		return nil
@@ -51,14 +52,14 @@ func (h *Hidden) Copy() *Hidden {
 	return c
 }
 
-// concealed are a table's keys in hidden slots.
+// concealed counts a table's keys in hidden slots.
 type concealed struct {
 	keys     int
 	volatile map[uint16]int // of slots that have some
 	deadline int            // the sum of volatile
 }
 
-// Shift counts a slot's keys as hidden, or as shown. The set has changed already.
+// Shift counts a slot's keys as hidden, or as shown. The caller has already changed the set.
 func (s *Slots) Shift(slot uint16, hidden bool) {
 	n := s.counts[slot].Load()
 	if !hidden {
@@ -91,12 +92,12 @@ func (t *Table) Conceals(ref memory.Ref) bool {
 	return t.slots != nil && t.slots.hidden.Any() && t.slots.hidden.Has(hashslots.Of(t.key(ref)))
 }
 
-// ConcealsHash is Conceals of the key with this hash.
+// ConcealsHash is Conceals for the key with this hash.
 func (t *Table) ConcealsHash(hash uint64) bool {
 	return t.slots != nil && t.slots.hidden.Any() && t.slots.hidden.Has(slotOf(hash))
 }
 
-// Shown is Len without the keys of hidden slots.
+// Shown returns the number of keys, without those of hidden slots.
 func (t *Table) Shown() int {
 	if t.slots == nil {
 		return t.count
@@ -104,7 +105,7 @@ func (t *Table) Shown() int {
 	return t.count - t.slots.concealed.keys
 }
 
-// ShownVolatile is Volatile without the keys of hidden slots.
+// ShownVolatile returns the number of keys with a deadline, without those of hidden slots.
 func (t *Table) ShownVolatile() int {
 	if t.slots == nil {
 		return t.volatile
@@ -112,7 +113,8 @@ func (t *Table) ShownVolatile() int {
 	return t.volatile - t.slots.concealed.deadline
 }
 
-// noteDeadline counts that the key at p, whose block is ref, gets or loses its deadline. p may have a part of the hash.
+// noteDeadline counts that the key at p, whose block is ref, gets or loses its deadline. p may have only a part of the
+// hash.
 func (t *Table) noteDeadline(p *Place, ref memory.Ref, gets bool) {
 	if !t.slots.hidden.Any() {
 		return

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A Layout says where a table's blocks hold their keys, so that the table can compare and rehash them.
+// A Layout tells a table where its blocks hold their keys, so that it can compare and rehash them.
 type Layout uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 	//	shape: bits 0-2 type, 3-6 encoding, 7 volatile, 8 rooted, 9 wide, 10-17 klen, 18-31 vlen
 	//
 	// table.N1. clock is the only word that is written in a frozen block. Everything else obeys the epoch rule.
-	// table.N2. wide is set when klen > 255 or vlen > 16383. Then the lengths in shape are 0 and the wide word's
-	// lengths count.
+	// table.N2. wide is set when klen > 255 or vlen > 16383. Then the lengths in shape are 0, and the lengths in the
+	// wide word are valid.
 	Entry Layout = iota
 	// Member is a member of a set. Scored is a member of a sorted set with its score. Field is a hash's field with its
 	// value and perhaps a deadline. member.go has their picture.
@@ -59,7 +59,7 @@ func EntryKey(p unsafe.Pointer) []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(p, off)), n)
 }
 
-// EntryDeadline returns the deadline of the entry at p, 0 if it has none.
+// EntryDeadline returns the deadline of the entry at p, or 0 if it has none.
 func EntryDeadline(p unsafe.Pointer) int64 {
 	shape := *(*uint32)(unsafe.Add(p, 4))
 	if shape&ShapeVolatile == 0 {

@@ -6,9 +6,9 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Add is Insert for a key that may already be in the table; then it changes nothing and returns added = false. It reads
-// the block at ref only if another key has the same tag, or if volatile says that it has a deadline. It returns that
-// deadline's tick.
+// Add is Insert for a key that may already be in the table. If it is, Add changes nothing and returns added = false.
+// volatile means that the key has a deadline. Add reads the block at ref only if volatile is set, or if another key has
+// the same tag. It returns that deadline's tick.
 func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, added bool) {
 	e := segmentFor(t.root, hash)
 	s := segmentAt(refOf(e))

@@ -9,7 +9,7 @@ import (
 )
 
 // TestAdd: a key is added once, with its tick, while others are removed, the table grows and views open and close. No
-// view sees it.
+// view shows the added key.
 func TestAdd(t *testing.T) {
 	for _, announced := range []int{0, 20_000, 2_000_000} {
 		k := open(t)

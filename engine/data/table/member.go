@@ -8,7 +8,8 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// The blocks of nested tables: one for each element of a collection, as small as possible, without header or epoch.
+// The blocks of nested tables hold one element of a collection each. They are as small as possible, without header or
+// epoch.
 //
 //	Member  | len | member                            |     14 bytes of member: a block of 16
 //	Scored  | score f64 | len | member                |     14 bytes of member: a block of 24
@@ -17,8 +18,8 @@ import (
 //
 //	len: one byte up to 0xFD, or 0xFF and a u32; numbers are little-endian and, after a len, not aligned
 //
-// table.M1. A block has no epoch: it is edited in place only where Table.Edit allows it (table.S4), else replaced.
-// table.M2. A deadline of 0 is not stored. Both a field's block and its slot show whether it has a deadline.
+// table.M1. A block has no epoch. It is edited in place only where Table.Edit allows it (table.S4), otherwise replaced.
+// table.M2. A deadline of 0 is not stored. Both a field's block and its slot show whether the field has a deadline.
 const (
 	lenVolatile = 0xFE // replaces a field's len: a deadline comes first
 	lenWide     = 0xFF
@@ -28,7 +29,7 @@ const (
 	fieldLen  = 9 // offset of a volatile field's len
 )
 
-// lenBytes returns how many bytes the len of n bytes takes.
+// lenBytes returns how many bytes the len field for n bytes takes.
 func lenBytes(n int) int {
 	if n <= maxNarrow {
 		return 1
@@ -36,7 +37,7 @@ func lenBytes(n int) int {
 	return 5
 }
 
-// putBytes writes v with its len to the beginning of b and returns the rest of b.
+// putBytes writes a len field and v to the beginning of b and returns the rest of b.
 func putBytes(b, v []byte) []byte {
 	n := 1
 	if len(v) <= maxNarrow {
@@ -49,7 +50,8 @@ func putBytes(b, v []byte) []byte {
 	return b[n+copy(b[n:], v):]
 }
 
-// lenOf reads the len at p. It returns the len's own bytes, and how many bytes follow.
+// lenOf reads the len field at p. own is the number of bytes of the len field itself, and n the number of bytes that
+// follow.
 func lenOf(p unsafe.Pointer) (own, n int) {
 	if n := *(*byte)(p); n <= maxNarrow {
 		return 1, int(n)
@@ -57,7 +59,7 @@ func lenOf(p unsafe.Pointer) (own, n int) {
 	return 5, int(binary.LittleEndian.Uint32(unsafe.Slice((*byte)(p), 5)[1:]))
 }
 
-// lenAt returns the bytes after the len at p. It forms no pointer past the block when there are none.
+// lenAt returns the bytes after the len field at p. If there are none, it forms no pointer past the block.
 func lenAt(p unsafe.Pointer) []byte {
 	own, n := lenOf(p)
 	return unsafe.Slice((*byte)(p), own+n)[own:]
@@ -105,7 +107,7 @@ func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(re
 // SetScore gives a Scored block another score (table.M1).
 func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
 
-// fieldSize returns the bytes that a Field block needs. Alloc may give more.
+// fieldSize returns the bytes that a Field block needs. The allocated block may be larger.
 func fieldSize(field, val int, volatile bool) int {
 	n := lenBytes(field) + field + lenBytes(val) + val
 	if volatile {
@@ -128,7 +130,7 @@ func NewField(h *memory.Heap, field, val []byte, deadline int64) memory.Ref {
 	return ref
 }
 
-// fieldAt returns the address of a field's len.
+// fieldAt returns the address of the len of the field's name.
 func fieldAt(p unsafe.Pointer) unsafe.Pointer {
 	if *(*byte)(p) == lenVolatile {
 		return unsafe.Add(p, fieldLen)
@@ -136,10 +138,10 @@ func fieldAt(p unsafe.Pointer) unsafe.Pointer {
 	return p
 }
 
-// FieldKey returns the field in a Field block, in place.
+// FieldKey returns the field's name in a Field block, in place.
 func FieldKey(ref memory.Ref) []byte { return lenAt(fieldAt(memory.Pointer(ref))) }
 
-// FieldValue returns the value in a Field block, in place.
+// FieldValue returns the field's value in a Field block, in place.
 func FieldValue(ref memory.Ref) []byte { return lenAt(valueAt(memory.Pointer(ref))) }
 
 // valueAt returns the address of the len of a field's value.
@@ -149,7 +151,7 @@ func valueAt(p unsafe.Pointer) unsafe.Pointer {
 	return unsafe.Add(p, own+n)
 }
 
-// FieldDeadline returns the deadline in a Field block, Unix ms; 0 for none.
+// FieldDeadline returns the deadline in a Field block, in Unix ms, or 0 if it has none.
 func FieldDeadline(ref memory.Ref) int64 {
 	p := memory.Pointer(ref)
 	if *(*byte)(p) != lenVolatile {
@@ -159,7 +161,7 @@ func FieldDeadline(ref memory.Ref) int64 {
 }
 
 // OverwriteValue gives the field at ref another value in place (table.M1). It returns false if a new block would have
-// another size. val may not lie in the block.
+// another size. val must not lie in the block.
 func OverwriteValue(ref memory.Ref, val []byte) bool {
 	p := memory.Pointer(ref)
 	at := int(uintptr(valueAt(p)) - uintptr(p))

@@ -27,7 +27,7 @@ type State struct {
 
 const StateBytes = 56
 
-// StateLen is where a State has its number of keys, a u64.
+// StateLen is the offset of the number of keys in a State, a u64.
 const StateLen = int(unsafe.Offsetof(State{}.count))
 
 var _ [StateBytes]byte = [unsafe.Sizeof(State{})]byte{}
@@ -41,7 +41,7 @@ func New(h *memory.Heap, layout Layout, base int64) Table {
 	return t
 }
 
-// Open returns the table in s. h may be nil for a table that is only read; any goroutine may do that while s is frozen.
+// Open returns the table in s. h may be nil for a table that is only read. Any goroutine may read it while s is frozen.
 // moved means that the collection has been under another key (table.O3).
 func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	return Table{
@@ -50,7 +50,7 @@ func Open(h *memory.Heap, layout Layout, s *State, moved bool) Table {
 	}
 }
 
-// State returns the State to store of a nested table (table.O1).
+// State returns the State of a nested table, for the caller to store (table.O1).
 func (t *Table) State() State {
 	x := &t.due
 	return State{
@@ -68,8 +68,8 @@ func (s *State) Root() uint64 { return s.root }
 // Volatile is the number of fields with a deadline.
 func (s *State) Volatile() int { return int(s.volatile) }
 
-// Release frees or retires a member's block that Remove, Drop or Replace took out of a nested table. shared is their
-// result.
+// Release frees or retires a member's block that Remove, Drop or Replace took out of a nested table. shared is the
+// result of that call.
 func (t *Table) Release(ref memory.Ref, shared bool) {
 	switch {
 	case !shared || t.heap.Frozen() == 0:
@@ -94,7 +94,8 @@ func (t *Table) Copy() Table {
 	return dup
 }
 
-// Cost estimates the bytes of a nested table with its members. It looks at samples members, or at all if samples is 0.
+// Cost estimates the bytes of a nested table with its members. It looks at samples members, or at all of them if
+// samples is 0.
 func (t *Table) Cost(samples int) int {
 	const perKey = 12
 	n, sum := 0, 0
@@ -115,8 +116,8 @@ var destroyMembers = Destroy(func(r *memory.Returner, ref memory.Ref, _ int) (do
 	return true, 1
 })
 
-// Destroy frees the table of a retired root, about budget blocks at a time. s says where it stopped. When it is done s
-// is empty and must not be used again.
+// Destroy frees the table of a retired root, about budget blocks at a time. s stores where it stopped. When it is done,
+// s is empty and must not be used again.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	if s.root != 0 {
 		rest, n := destroyMembers(r, refOf(s.root)|memory.Ref(s.root&entryBuckets), budget)

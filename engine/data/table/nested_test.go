@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// TestNestedBlocks: a block returns what was written, at every width of a length, and is as small as promised.
+// TestNestedBlocks: a block returns the data that was written, at every width of a length, and is as small as promised.
 func TestNestedBlocks(t *testing.T) {
 	k := open(t)
 	lens := []int{0, 1, 14, maxNarrow - 1, maxNarrow, maxNarrow + 1, lenWide, lenWide + 1, 300, 70_000}
@@ -72,7 +72,7 @@ func TestNestedBlocks(t *testing.T) {
 	}
 }
 
-// nested is a nested table and a map with the same content, and what views have kept of both.
+// nested is a nested table and a map with the same content, and the copies of both that views keep.
 type nested struct {
 	t      *testing.T
 	h      *memory.Heap
@@ -284,8 +284,8 @@ func TestNestedModel(t *testing.T) {
 	}
 }
 
-// TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, also after most keys
-// were removed.
+// TestRandomIsFairToTheLast is a chi-square test of Random, at sizes of one segment and of many, and also after most
+// keys were removed.
 func TestRandomIsFairToTheLast(t *testing.T) {
 	for _, c := range []struct{ add, keep int }{{10, 10}, {100, 100}, {378, 378}, {400, 400}, {1000, 1000}, {5000, 5000},
 		{5000, 700}, {3000, 50}} {
@@ -314,8 +314,9 @@ func TestRandomIsFairToTheLast(t *testing.T) {
 			chi += float64((times-each)*(times-each)) / each
 		}
 		chi += float64(c.keep-len(seen)) * each
-		// About normal with mean n-1 and variance 2(n-1): six deviations occur once in 10^8 runs. An unfair draw of ±6
-		// % per segment would add 0.36 of a deviation squared for each key. That is far more, given 1000 keys.
+		// The chi-square is about normal with mean n-1 and variance 2(n-1): six deviations occur once in 10^8 runs. An
+		// unfair draw of ±6 % per segment would add 0.36 of a deviation squared for each key. That is far more, with
+		// 1000 keys.
 		n := float64(c.keep - 1)
 		if d := (chi - n) * (chi - n); chi > n && d > 36*2*n+400 {
 			t.Errorf("%d of %d keys: chi-square %.0f, mean %.0f", c.keep, c.add, chi, n)

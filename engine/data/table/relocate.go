@@ -7,18 +7,18 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A Spot says how far Relocate has come. The zero value is the beginning. Keys inserted or removed between two calls
-// may make it skip keys or meet them twice.
+// A Spot is how far Relocate has come. The zero value is the beginning. If keys are inserted or removed between two
+// calls, Relocate may skip keys or meet them twice.
 type Spot struct {
 	At     uint64 // the hash of a segment; a tree's owner has a rank here
 	bucket int
 }
 
 // Relocate moves nodes, segments and sidecars that lie in slabs being emptied (memory.Heap.Leaves). It calls move for
-// each block and stores the Ref that move returns. It continues at at until the end, or until stop returns true; it
-// calls stop after each bucket.
+// each block and stores the Ref that move returns. It continues from the spot at until the end, or until stop returns
+// true. It calls stop after each bucket.
 //
-// It may only run while no hold lives: then nothing else reaches these blocks.
+// It may only run while no hold is live, because then nothing else reaches these blocks.
 func (t *Table) Relocate(at *Spot, move func(ref memory.Ref) memory.Ref, stop func() bool) (done bool) {
 	invariant.That(t.heap.Frozen() == 0, "table.E1: blocks move under freeze %d", t.heap.Frozen())
 	t.moves++
@@ -63,7 +63,7 @@ func (b *bucket) prefetch() {
 	}
 }
 
-// relocateSegment returns hash's segment. It first moves the segment and the nodes that lead there, if their slabs are
+// relocateSegment returns hash's segment. It first moves the segment and the nodes that lead to it, if their slabs are
 // being emptied.
 func (t *Table) relocateSegment(hash uint64) *segment {
 	h := t.heap
@@ -104,8 +104,8 @@ func (t *Table) relocateSegment(hash uint64) *segment {
 	return s
 }
 
-// Relocate is Table.Relocate for the nested table in s. It also moves the members' blocks. s lies in a writable root
-// block.
+// Relocate is Table.Relocate for the nested table in s. It also moves the members' blocks. s must lie in a writable
+// root block.
 func (s *State) Relocate(h *memory.Heap, layout Layout, at *Spot, stop func() bool) (done bool) {
 	t := Open(h, layout, s, false)
 	done = t.Relocate(at, func(ref memory.Ref) memory.Ref {

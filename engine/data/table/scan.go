@@ -6,16 +6,16 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// The SCAN cursor. Keys are yielded in the order of (prefix of their segment, tag). A cursor says how far that went, in
-// hashes and not in places. So resizing, splitting and joining segments between two calls do not disturb it:
+// The SCAN cursor: keys are yielded in the order of (prefix of their segment, tag). A cursor records how far a scan has
+// come, in hashes and not in places. So resizing, splitting and joining segments between two calls do not disturb it:
 //
 //	63    62..22 prefix, right-aligned     21..6 tag      5..0 depth
 //	 0  | first depth bits of the hash   | all below it | of the segment when the cursor was given out
 //
 // table.C1. Every key in a segment before prefix was yielded. In prefix's own segment, those with a lower tag were.
-// table.C2. If the segment has more depth now, table.C1 holds for the part that prefix leads to; the rest is yielded in
-// full later. If it has less depth, it has joined keys that were not yielded: it starts over. So a key present from the
-// first call to the last is yielded at least once. Any number is a safe cursor.
+// table.C2. If the segment is deeper now, table.C1 holds for the part that prefix leads to; the rest is yielded in full
+// later. If the segment is less deep, it now has keys that were not yielded, and the scan of it starts over. So a key
+// present from the first call to the last is yielded at least once. Any number is a safe cursor.
 
 func cursorOf(prefix, tag uint64, depth uint8) uint64 {
 	if depth == 0 {
@@ -24,8 +24,8 @@ func cursorOf(prefix, tag uint64, depth uint8) uint64 {
 	return prefix>>(64-depth)<<22 | tag<<6 | uint64(depth)
 }
 
-// Scan yields about count blocks, starting at cursor, and returns the next cursor; 0 begins and ends. yield must not
-// write to the table. Cost: the buckets passed, and at most 10*count empty ones.
+// Scan yields about count blocks, starting at cursor, and returns the next cursor. Cursor 0 begins a scan, and 0
+// returned ends it. yield must not write to the table. Cost: the buckets passed, and at most 10*count empty ones.
 func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	tag, depth := cursor>>6&0xFFFF, uint8(cursor&63)
 	prefix := uint64(0)
@@ -62,7 +62,7 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	}
 }
 
-// passHome yields the keys whose home is bucket at and whose tag is at least from, in whichever bucket they lie
+// passHome yields the keys whose home is bucket at and whose tag is at least from, whichever bucket they lie in
 // (table.S1). It returns their number.
 func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) {
 	nb := int(s.nb)
@@ -86,8 +86,8 @@ func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) 
 }
 
 // Walk yields the blocks of the segments that begin between the hashes from and to, until yield returns false. Any
-// goroutine may walk a frozen root. passed, if not nil, is called after each segment with the first and last hash it
-// may hold.
+// goroutine may walk a frozen root. If passed is not nil, it is called after each segment with the first and the last
+// hash that the segment may hold.
 func Walk(root, from, to uint64, passed func(first, last uint64), yield func(memory.Ref) bool) bool {
 	const ahead = 2 // buckets whose blocks are being fetched
 	for prefix := from; ; {

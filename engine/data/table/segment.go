@@ -23,14 +23,15 @@ import (
 //
 //	slot: 63..48 tag (16 bits of the hash) | 47..3 block | bit 1 volatile | bit 0 shared
 //
-// table.S1. A key's home bucket is tag*nb>>16. The key lies there or in a later bucket (wrapping round). Each bucket
-// that it passed, from its home, counted it in o. o stops at 255.
+// table.S1. A key's home bucket is tag*nb>>16. The key lies in that bucket or in a later one (wrapping round). Each
+// bucket that the key passed, beginning with its home, counted it in o. o stops at 255.
 // table.S2. count is the number of slots in use; volatile is the number of those with bit 1.
 // table.S3. A key does not move inside its segment except when the segment is rebuilt (resize, split, merge).
-// table.S4. A live view may reach a shared slot's block: it is replaced, never edited (but see table.N1).
+// table.S4. An open view may reach the block of a shared slot. So the block is replaced, never edited (but see
+// table.N1).
 // table.S5. A segment never has more than 6 keys a bucket on average, so a probe ends soon.
 // table.S6. sidecar, if any, holds for each bucket a lower bound of its keys' deadlines in ticks (due.go). Only the
-// core uses it, and it is not copied on write: a copied segment takes it over.
+// core uses it. It is not copied on write: a copied segment takes it over.
 type segment struct {
 	epoch    uint64
 	sidecar  memory.Ref
@@ -69,11 +70,12 @@ const (
 	overflowMax  = 255
 )
 
-// sizes are the bucket counts that a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75 of
-// the slots.
+// sizes are the numbers of buckets that a segment may have. Steps of 512 bytes near the top keep the mean load at 0.75
+// of the slots.
 var sizes = [...]uint8{1, 3, 7, 15, 23, 31, 39, 47, 55, 63}
 
-// fit returns the size of the smallest segment that holds n keys with some room to grow, maxBuckets at most.
+// fit returns the size in buckets of the smallest segment that holds n keys with some room to grow, but at most
+// maxBuckets.
 func fit(n int) int {
 	n += n>>4 + 1
 	for _, nb := range sizes {
@@ -84,7 +86,7 @@ func fit(n int) int {
 	return maxBuckets
 }
 
-// larger returns the next size above nb, for nb < maxBuckets.
+// larger returns the next size above nb. nb must be below maxBuckets.
 func larger(nb int) int {
 	for _, s := range sizes {
 		if int(s) > nb {
@@ -98,7 +100,7 @@ func segmentBytes(nb int) int { return 64 * (nb + 1) }
 
 func segmentAt(r memory.Ref) *segment { return (*segment)(memory.Pointer(r)) }
 
-// bucket returns bucket i, i < nb.
+// bucket returns bucket i. i must be below nb.
 func (s *segment) bucket(i int) *bucket {
 	return (*bucket)(unsafe.Add(unsafe.Pointer(s), 64+i*64))
 }
@@ -106,15 +108,16 @@ func (s *segment) bucket(i int) *bucket {
 // full reports whether the segment must grow before it takes another key (table.S5).
 func (s *segment) full() bool { return int(s.count) >= int(s.nb)*perBucket }
 
-// sparse reports whether the segment should shrink or join its buddy.
+// sparse reports whether the segment should shrink or be merged with its buddy.
 func (s *segment) sparse() bool { return int(s.count) < int(s.nb)*2 }
 
 func tagOf(hash uint64) uint64 { return hash >> 8 & 0xFFFF }
 
-// fingerprintOf returns the hash's fingerprint byte, never 0.
+// fingerprintOf returns the hash's fingerprint byte, which is never 0.
 func fingerprintOf(hash uint64) uint64 { return (hash>>24 | 0x80) & 0xFF }
 
-// home returns the home bucket of a tag (table.S1). It never falls as the tag grows; scan.go relies on that.
+// home returns the home bucket of a tag (table.S1). A greater tag never has a lower home bucket; scan.go relies on
+// that.
 func home(tag uint64, nb int) int { return int(tag * uint64(nb) >> 16) }
 
 // free returns a free slot of the bucket, or -1.
@@ -127,7 +130,8 @@ func (b *bucket) free() int {
 
 func (b *bucket) fingerprint(i int) uint64 { return b.meta >> (8 * uint(i)) & 0xFF }
 
-// insert adds a slot word with its fingerprint, and returns its bucket and slot. The segment is writable and not full.
+// insert adds a slot word with its fingerprint, and returns its bucket and slot. The segment must be writable and not
+// full.
 func (s *segment) insert(word, fp uint64) (at, i int) {
 	s.count++
 	if word&slotVolatile != 0 {
@@ -156,7 +160,7 @@ func (s *segment) insertUncounted(word, fp uint64) (at, i int) {
 	}
 }
 
-// remove frees slot i of bucket at. The segment is writable.
+// remove frees slot i of bucket at. The segment must be writable.
 func (s *segment) remove(at, i int) {
 	nb := int(s.nb)
 	b := s.bucket(at)

@@ -17,21 +17,21 @@ import (
 //	| slot 0..13  | the lower bits of Hash(key) |
 //	+-------------+-----------------------------+
 //
-// So a slot's keys lie together under one prefix, while freezing, walking and SCAN work as before. A node mostly owns a
-// run of slots. With reversed bits its keys differ in the hash's top bits, by which savers and loaders divide their
-// work.
+// So a slot's keys lie together under one prefix, while freezing, walking and SCAN work as before. A cluster node
+// usually owns a range of slots. Because the bits are reversed, the node's keys differ in the hash's top bits, by which
+// savers and loaders divide their work.
 //
 // table.T1. Every hash that is given to this table comes from HashOf.
 // table.T2. Slots.counts holds how many keys of each slot the table has. Slots.groups holds the sums of groupSize
 // counts each.
 
-// slotBits is the number of a hash's bits that are its slot.
+// slotBits is how many bits of a hash are its slot.
 const (
 	slotBits  = 14
 	groupSize = 128
 )
 
-// Slots counts a table's keys by slot. Any goroutine may call Count; the rest is the turn's.
+// Slots counts a table's keys by slot. Any goroutine may call Count; the other methods are for the turn.
 type Slots struct {
 	counts [hashslots.Count]atomic.Int32
 	groups [hashslots.Count / groupSize]int32
@@ -40,7 +40,7 @@ type Slots struct {
 	concealed concealed
 }
 
-// Count returns how many keys the slot has.
+// Count returns the number of keys in the slot.
 func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load()) }
 
 func (s *Slots) add(hash uint64, n int32) {
@@ -53,8 +53,8 @@ func (s *Slots) add(hash uint64, n int32) {
 	s.groups[slot/groupSize] += n
 }
 
-// draw returns a random slot that is not hidden, with a probability in proportion to its keys. n is the number of all
-// such keys.
+// draw returns a random slot that is not hidden, with a probability in proportion to its keys. n is the number of keys
+// in all such slots.
 func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 	k := int32(below(r, uint64(n)))
 	group := 0
@@ -81,10 +81,11 @@ func slotHash(key []byte) uint64 {
 	return prefixOf(hashslots.Of(key)) | maphash.Bytes(seed, key)&(1<<(64-slotBits)-1)
 }
 
-// CountSlots puts the table into cluster mode. It must be empty, and no hash computed for it may still be in use.
+// CountSlots puts the table into cluster mode. The table must be empty, and no hash computed for it may still be in
+// use.
 func (t *Table) CountSlots(hidden *Hidden) { t.slots = &Slots{hidden: hidden} }
 
-// Slots returns the table's counts, nil outside cluster mode. A new one replaces them when the table is emptied.
+// Slots returns the table's slot counts, or nil outside cluster mode. When the table is emptied, it gets new counts.
 func (t *Table) Slots() *Slots { return t.slots }
 
 // HashOf returns the hash of a key for this table.
@@ -95,7 +96,7 @@ func (t *Table) HashOf(key []byte) uint64 {
 	return Hash(key)
 }
 
-// HashOf returns the hash of a key for a table in cluster mode (bySlot), or for another table.
+// HashOf returns the hash of a key, for a table in cluster mode if bySlot is set.
 func HashOf(key []byte, bySlot bool) uint64 {
 	if bySlot {
 		return slotHash(key)
@@ -103,7 +104,7 @@ func HashOf(key []byte, bySlot bool) uint64 {
 	return Hash(key)
 }
 
-// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table. Cost: the keys yielded; where a
+// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table. Cost: the keys yielded. If a
 // segment holds several slots, up to one full segment's keys are hashed.
 func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	if limit = min(limit, t.slots.Count(slot)); limit <= 0 {
@@ -116,8 +117,8 @@ func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	})
 }
 
-// WalkSlot yields the blocks of a slot's keys until yield returns false. Any goroutine may walk a frozen root. Cost: as
-// EachOf's.
+// WalkSlot yields the blocks of a slot's keys until yield returns false. Any goroutine may walk a frozen root. It costs
+// as much as EachOf.
 func WalkSlot(root uint64, layout Layout, slot uint16, yield func(memory.Ref) bool) {
 	t := Table{root: root, layout: layout}
 	first := prefixOf(slot)
@@ -144,22 +145,22 @@ func WalkSlot(root uint64, layout Layout, slot uint16, yield func(memory.Ref) bo
 	}
 }
 
-// ScanOf is Scan of one slot: it begins with the slot and ends after it. It may yield keys of other slots, too.
+// ScanOf is Scan for one slot: it begins with the slot and ends after it. It may yield keys of other slots, too.
 func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	first := prefixOf(slot)
 	if cursor == 0 {
 		cursor = cursorOf(first, 0, slotBits)
 	}
 	cursor = t.Scan(cursor, count, yield)
-	depth := cursor & 63 // 0: the table is one segment
+	depth := cursor & 63 // 0 means that the table is one segment
 	if depth > 0 && cursor>>22<<(64-depth) > first|(1<<(64-slotBits)-1) {
 		return 0
 	}
 	return cursor
 }
 
-// drawInSlots is drawSegment where slots may hold very different numbers of keys. It draws a slot, then one of its
-// segments.
+// drawInSlots is drawSegment for cluster mode, where slots may hold very different numbers of keys. It draws a slot,
+// then one of the slot's segments.
 func (t *Table) drawInSlots(r *rand.PCG) *segment {
 	slot := t.slots.draw(r, t.Shown())
 	count := t.slots.Count(slot)

@@ -9,7 +9,7 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// TestDrawsAreUniformInSlots: keys are drawn equally often when one slot has nearly all of them, and when some have a
+// TestDrawsAreUniformInSlots: keys are drawn equally often if one slot has nearly all of them, and if some slots have a
 // few.
 func TestDrawsAreUniformInSlots(t *testing.T) {
 	k := open(t)

@@ -10,8 +10,8 @@ import (
 
 // A Table is an index from keys to blocks.
 //
-// Its root is one word, an entry. It leads to a segment, or to a node of 2^bits entries. The next bits of the hash
-// choose one of those.
+// Its root is one word, an entry. An entry leads to a segment, or to a node of 2^bits entries. The next bits of the
+// hash select one of the node's entries.
 //
 //	segment entry   63..58 zero | 47..6 segment | 5..0 buckets, 1..63
 //	node entry      63..58 bits | 47..6 node    | 5..0 zero
@@ -39,8 +39,8 @@ const (
 	entryBits    = 58         // shift
 )
 
-// A node is a header line and 2^bits entries. A segment of less depth than its node's entries fills as many of them as
-// it needs.
+// A node is a header line and 2^bits entries. If a segment is less deep than its node's entries, it fills as many of
+// them as it needs.
 type node struct {
 	epoch uint64
 	bits  uint8
@@ -55,7 +55,7 @@ const (
 	maxLevels  = maxDepth + 1
 )
 
-// nodeBytes returns a multiple of 64, because an entry uses the low bits.
+// nodeBytes returns the size of a node, a multiple of 64, because an entry uses the low bits.
 func nodeBytes(bits uint8) int { return max(128, 64+8<<bits) }
 
 func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
@@ -77,7 +77,7 @@ func nodeEntry(r memory.Ref, bits uint8) uint64 {
 // refOf returns the segment or node that e leads to.
 func refOf(e uint64) memory.Ref { return memory.Ref(e & entryRef) }
 
-// Init makes t an empty table of h. home is the database number under which walkers of a view report their progress.
+// Init makes t an empty table in h. home is the database number under which walkers of a view report their progress.
 func (t *Table) Init(h *memory.Heap, layout Layout, home int) {
 	*t = Table{heap: h, layout: layout, home: home, moves: t.moves + 1, slots: t.slots}
 	t.due.init(h)
@@ -86,13 +86,13 @@ func (t *Table) Init(h *memory.Heap, layout Layout, home int) {
 
 func (t *Table) Len() int { return t.count }
 
-// Volatile is the number of keys with a deadline.
+// Volatile returns the number of keys with a deadline.
 func (t *Table) Volatile() int { return t.volatile }
 
 func (t *Table) Home() int { return t.home }
 
-// A Place is the slot of a key in a table. It is valid until Moves changes, unless the call that received it changed
-// Moves.
+// A Place is the slot of a key in a table. It is valid until Moves changes. A call that gets the Place, and changes
+// Moves itself, keeps the Place valid.
 type Place struct {
 	hash uint64
 	seg  memory.Ref
@@ -100,23 +100,23 @@ type Place struct {
 	nb   uint32
 }
 
-// Moves changes when a Place found earlier may no longer be valid.
+// Moves returns a number that changes whenever a Place found earlier may no longer be valid.
 func (t *Table) Moves() uint64 { return t.moves }
 
-// Moved changes Moves, for a caller that invalidates more than Places.
+// Moved changes the number that Moves returns, for a caller that invalidates more than Places.
 func (t *Table) Moved() { t.moves++ }
 
-// word points to the place's slot.
+// word returns the address of the place's slot.
 func (p *Place) word() *uint64 {
 	return (*uint64)(unsafe.Add(memory.Pointer(p.seg), 64+int(p.at>>3)*64+8+int(p.at&7)*8))
 }
 
 func (p *Place) Hash() uint64 { return p.hash }
 
-// SetHash sets the place's full hash. Its known leading bits must be the same.
+// SetHash sets the place's full hash. The leading bits that the place already has must be the same.
 func (p *Place) SetHash(hash uint64) { p.hash = hash }
 
-// Ref is the block in the place's slot.
+// Ref returns the block in the place's slot.
 func (p *Place) Ref() memory.Ref { return memory.Ref(*p.word() & slotRef) }
 
 // Volatile reports whether the key at p has a deadline.
@@ -160,7 +160,7 @@ func (t *Table) Find(hash uint64, key []byte) (Place, memory.Ref) {
 	return Place{hash: hash}, 0
 }
 
-// Locate returns the place of ref, a block in the table whose key has this hash. It is Find without reading blocks.
+// Locate returns the place of ref, a block in the table whose key has this hash. It is like Find, but reads no blocks.
 func (t *Table) Locate(hash uint64, ref memory.Ref) Place {
 	e := segmentFor(t.root, hash)
 	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)
@@ -181,7 +181,7 @@ func (t *Table) Locate(hash uint64, ref memory.Ref) Place {
 	return Place{}
 }
 
-// FindHash returns the place and the block of the first key with this hash; 0 if there is none.
+// FindHash returns the place and the block of the first key with this hash. The block is 0 if there is none.
 func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	e := segmentFor(t.root, hash)
 	s, nb := segmentAt(refOf(e)), int(e&entryBuckets)
@@ -204,20 +204,20 @@ func (t *Table) FindHash(hash uint64) (Place, memory.Ref) {
 	return Place{}, 0
 }
 
-// FindIn is Find in a frozen root, by any goroutine while the view lives, or in the live root by the turn.
+// FindIn is Find in a frozen root, by any goroutine while the view is open, or in the present root by the turn.
 func FindIn(root uint64, layout Layout, hash uint64, key []byte) memory.Ref {
 	t := Table{root: root, layout: layout}
 	_, ref := t.Find(hash, key)
 	return ref
 }
 
-// Touch starts fetching the home bucket of this hash.
+// Touch starts fetching the home bucket of this hash into the CPU's cache.
 func (t *Table) Touch(hash uint64) {
 	e := segmentFor(t.root, hash)
 	memory.Prefetch(unsafe.Add(memory.Pointer(refOf(e)), 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
 }
 
-// TouchInsert starts fetching what Insert writes for this hash: the bucket and the segment's header.
+// TouchInsert starts fetching the memory that Insert writes for this hash: the bucket and the segment's header.
 func (t *Table) TouchInsert(hash uint64) {
 	e := segmentFor(t.root, hash)
 	seg := memory.Pointer(refOf(e))
@@ -225,8 +225,8 @@ func (t *Table) TouchInsert(hash uint64) {
 	memory.Prefetch(unsafe.Add(seg, 64+(tagOf(hash)*(e&entryBuckets)>>16)*64))
 }
 
-// TouchBlock starts fetching the block of a key with this hash. Its bucket should be cached: call Touch some time
-// before.
+// TouchBlock starts fetching the block of a key with this hash. The key's bucket should be cached, so call Touch some
+// time before.
 func (t *Table) TouchBlock(hash uint64) {
 	e := segmentFor(t.root, hash)
 	tag := tagOf(hash)
@@ -240,8 +240,8 @@ func (t *Table) TouchBlock(hash uint64) {
 	}
 }
 
-// Insert adds a block under hash. Its key is not in the table. tick is its deadline's (Never: none). Cost: one bucket.
-// Now and then a segment is rebuilt: at most some 400 keys rehashed and one node of 4 KB copied.
+// Insert adds a block under hash. Its key must not be in the table. tick is that of the key's deadline, or Never. Cost:
+// one bucket. Now and then a segment is rebuilt: at most some 400 keys rehashed and one node of 4 KB copied.
 func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 	for {
 		e := segmentFor(t.root, hash)
@@ -274,7 +274,8 @@ func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 	}
 }
 
-// Edit makes p's segment writable. It reports whether p's block may be edited in place; if not, it must be replaced.
+// Edit makes p's segment writable. It reports whether p's block may be edited in place; if not, the caller must replace
+// the block.
 func (t *Table) Edit(p *Place) bool {
 	frozen := t.heap.Frozen()
 	if frozen == 0 {
@@ -290,8 +291,9 @@ func (t *Table) editSlow(p *Place, frozen uint64) bool {
 	return *p.word()&slotShared == 0
 }
 
-// Replace puts ref into p's slot. ref may be the old block after an edit that changed its deadline. tick is the
-// deadline's (Never: none). shared means that a live view may still reach the old block: retire it then, else free it.
+// Replace puts ref into p's slot. ref may be the old block after an edit that changed its deadline. tick is that of the
+// deadline, or Never. shared means that an open view may still reach the old block. Then the caller must retire the old
+// block, otherwise free it.
 func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	shared = !t.Edit(p)
 	t.moves++
@@ -323,7 +325,7 @@ func (t *Table) Replace(p *Place, ref memory.Ref, tick uint32) (shared bool) {
 	return shared
 }
 
-// Remove takes the key at p out of the table. shared means that a live view may still reach its block.
+// Remove removes the key at p from the table. shared means that an open view may still reach its block.
 func (t *Table) Remove(p *Place) (shared bool) {
 	shared = t.removeOnly(p)
 	if segmentAt(p.seg).sparse() {

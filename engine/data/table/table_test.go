@@ -12,7 +12,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// keys is a table of entries that are only a key and perhaps a deadline.
+// keys is a table of entries that have only a key and perhaps a deadline.
 type keys struct {
 	t     testing.TB
 	h     *memory.Heap
@@ -100,7 +100,7 @@ func (k *keys) settle() {
 	}
 }
 
-// TestGrowAndShrink grows a table key by key through all sizes and splits, and empties it again. In the end no memory
+// TestGrowAndShrink grows a table key by key through all sizes and splits, and empties it again. At the end no memory
 // may be left.
 func TestGrowAndShrink(t *testing.T) {
 	for _, views := range []bool{false, true} {
@@ -152,8 +152,8 @@ func TestGrowAndShrink(t *testing.T) {
 	}
 }
 
-// TestScanGuarantee scans while keys come and go, so that segments split, join and resize between any two calls. It
-// checks that every key that stays is yielded.
+// TestScanGuarantee scans while keys are added and removed, so that segments split, join and resize between any two
+// calls. It checks that every key that stays is yielded.
 func TestScanGuarantee(t *testing.T) {
 	for round := range 12 {
 		k := open(t)
@@ -249,7 +249,7 @@ func TestScanAnyCursor(t *testing.T) {
 	k.table.Scan(^uint64(0), 1<<62, func(memory.Ref) {})
 }
 
-// TestDueIsSmall: NextDue looks at no more than one segment's buckets at a time, though no key in them is volatile any
+// TestDueIsSmall: NextDue looks at no more than one segment's buckets at a time, even if no key in them is volatile any
 // more. Keys made persistent leave bounds that are too low, in a table with other deadlines.
 func TestDueIsSmall(t *testing.T) {
 	k := open(t)
@@ -281,7 +281,7 @@ func TestDueIsSmall(t *testing.T) {
 	}
 }
 
-// TestDue drops the keys that are due and no others, compared with a map.
+// TestDue drops the keys that are due. It compares with a map that no other key is dropped.
 func TestDue(t *testing.T) {
 	k := open(t)
 	want := map[string]int64{}
@@ -370,7 +370,8 @@ func TestFrozenRoot(t *testing.T) {
 	k.check()
 }
 
-// However many keys are announced, and however many come, the table stays correct. A right number saves rebuilding.
+// TestReserve: however many keys are announced, and however many are added, the table stays correct. The right number
+// saves rebuilding.
 func TestReserve(t *testing.T) {
 	for _, test := range []struct{ told, come int }{{0, 5000}, {5000, 5000}, {200_000, 200_000}, {200_000, 3000},
 		{2000, 60_000}} {

@@ -13,9 +13,9 @@ import (
 //	| klen u32 | n    u32 | key | ids: room(n) × u64  |
 //	+----------+----------+-----+---------------------+
 //
-// table.K1. Up to linearIDs ids stand in a row, in the smallest room that is a power of two. More of them form a hash
-// table with linear probing, at most three quarters full. An empty cell is 0, which is no client's id.
-// table.K2. No id occurs twice. Ids are only added; all go with the block.
+// table.K1. Up to linearIDs ids stand in a row, in the smallest room that is a power of two. More ids form a hash table
+// with linear probing, at most three quarters full. An empty cell is 0, which is no client's id.
+// table.K2. No id occurs twice. Ids are only added; all of them are freed with the block.
 const (
 	trackedHeader = 8
 	linearIDs     = 8
@@ -38,7 +38,7 @@ func trackedRoom(n int) int {
 // trackedIDs returns the offset of the ids in a block with a key of klen bytes.
 func trackedIDs(klen int) int { return trackedHeader + (klen+7)&^7 }
 
-// trackedSize returns the bytes of a block.
+// trackedSize returns the bytes of a block for a key of klen bytes and n ids.
 func trackedSize(klen, n int) int { return trackedIDs(klen) + 8*trackedRoom(n) }
 
 // NewTracked returns a new block of h for a key that one client has read.
@@ -55,7 +55,7 @@ func NewTracked(h *memory.Heap, key []byte, id int64) memory.Ref {
 // TrackedLen returns how many ids the block at ref has.
 func TrackedLen(ref memory.Ref) int { return int(*(*uint32)(unsafe.Add(memory.Pointer(ref), 4))) }
 
-// cells returns the cells of the block's ids.
+// cells returns the cells in which the block's ids are stored.
 func cells(ref memory.Ref) []uint64 {
 	p := memory.Pointer(ref)
 	at := trackedIDs(int(*(*uint32)(p)))
@@ -72,8 +72,9 @@ func AppendTracked(into []int64, ref memory.Ref) []int64 {
 	return into
 }
 
-// AddTracked adds id to the block at ref, unless it is there. A full block is replaced by a larger one: then to differs
-// from ref, and ref is freed. Cost: up to linearIDs compares, or some probes. A larger block has twice the room.
+// AddTracked adds id to the block at ref, unless the block has it already. A full block is replaced by a larger one:
+// then to differs from ref, and ref is freed. Cost: up to linearIDs compares, or some probes. A larger block has twice
+// the room.
 func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added bool) {
 	n, ids := TrackedLen(ref), cells(ref)
 	at, found := cellOf(ids, uint64(id))
@@ -106,7 +107,7 @@ func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added 
 	return to, true
 }
 
-// cellOf returns the cell where an id is, or would be added; -1 if there is no room.
+// cellOf returns the cell that has the id, or to which the id would be added. It returns -1 if there is no room.
 func cellOf(ids []uint64, id uint64) (at int, found bool) {
 	if len(ids) <= linearIDs {
 		for i, other := range ids {

@@ -1,8 +1,8 @@
 // Package tracked remembers which clients may have cached which keys.
 //
 // Owner: the core; everything here runs in a turn. No view reads it.
-// Never: knows what a client is (ids are numbers here), or which database a key is of: clients cache by name.
-// Start here. The blocks' picture is in table/tracked.go.
+// Never: knows what a client is (ids are numbers here), or to which database a key belongs: clients cache by name.
+// Start here. The layout of the blocks is drawn in table/tracked.go.
 package tracked
 
 import (
@@ -16,7 +16,7 @@ import (
 // A Table holds keys, each with the ids of the clients that have read it.
 //
 // tracked.T1. items is the number of all keys' ids. Each key has at least one.
-// tracked.T2. Blocks are edited and freed at once, whatever their slots' shared marks say: no view reads them.
+// tracked.T2. No view reads the blocks. So they are edited and freed at once, even if their slots are marked as shared.
 //
 // Its memory is off the Go heap and part of used_memory.
 type Table struct {
@@ -35,10 +35,10 @@ func New(h *memory.Heap) *Table {
 
 func (t *Table) Len() int { return t.t.Len() }
 
-// Items is the number of ids of all keys together.
+// Items returns the number of ids of all keys together.
 func (t *Table) Items() int { return t.items }
 
-// Add records that the client with this id has read key. id is not 0.
+// Add records that the client with this id has read key. id must not be 0.
 func (t *Table) Add(key []byte, id int64) {
 	hash := table.Hash(key)
 	p, ref := t.t.Find(hash, key)
@@ -69,7 +69,7 @@ func (t *Table) Pop(key []byte, into []int64) []int64 {
 	return into
 }
 
-// Random returns a random key, each equally likely; nil when there is none.
+// Random returns a random key, each equally likely, or nil if there is none.
 //
 // Lifetime: until the next change of the table.
 func (t *Table) Random(r *rand.PCG) []byte {

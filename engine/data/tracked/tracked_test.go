@@ -55,7 +55,8 @@ func (t *Table) check() error {
 	return err
 }
 
-// TestTableModel compares with a map of sets, with views alive now and then. In the end no memory may be left.
+// TestTableModel makes the same steps on a table and on a map of sets. Views are open now and then. At the end no
+// memory may be left.
 func TestTableModel(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -124,7 +125,7 @@ func TestTableModel(t *testing.T) {
 	}
 }
 
-// TestKeyOfOneClientIsSmall bounds what a key of 16 bytes that one client has read costs, with the index.
+// TestKeyOfOneClientIsSmall limits the cost, including the index, of a key of 16 bytes that one client has read.
 func TestKeyOfOneClientIsSmall(t *testing.T) {
 	got := open(t)
 	before := got.heap.Used()

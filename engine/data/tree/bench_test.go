@@ -8,7 +8,7 @@ import (
 
 const benchRecords = 1 << 20
 
-// spread turns 0, 1, 2 … into keys in random order, without a table of them.
+// spread turns 0, 1, 2 … into keys in random order, without storing them.
 func spread(i uint64) uint64 { return i * 0x9E3779B97F4A7C15 }
 
 func benchTree(b *testing.B) Records {
@@ -46,7 +46,7 @@ func BenchmarkInsert(b *testing.B) {
 }
 
 // BenchmarkUpdate moves a random record of 1 M to another place, as ZADD does to a member: a Find, a Delete and an
-// Insert. With view one freeze lives from the beginning, so that leaves are copied when first written.
+// Insert. With view, one freeze is in effect from the beginning, so that leaves are copied when first written.
 func BenchmarkUpdate(b *testing.B) {
 	for _, view := range []bool{false, true} {
 		b.Run(fmt.Sprintf("view=%t", view), func(b *testing.B) {
@@ -105,7 +105,7 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// BenchmarkPop removes the least record of a million, as ZPOPMIN does, and inserts a greatest one.
+// BenchmarkPop removes the least of a million records, as ZPOPMIN does, and inserts a new greatest record.
 func BenchmarkPop(b *testing.B) {
 	tree := OpenRecords(newHeap(b), testKind, State{}, 16, false)
 	for i := range uint64(benchRecords) {

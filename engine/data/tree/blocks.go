@@ -2,28 +2,28 @@ package tree
 
 import "spindle/engine/data/memory"
 
-// Blocks is a tree whose leaves are blocks of its owner, while the core changes it. Of a leaf the tree knows its
-// address, its number of elements (at least one) and its key. Keys ascend; an owner that uses no keys gives 0. Blocks
-// is a value for the stack: the owner opens it from a State, and stores its State after a change. All methods of State
-// work on Blocks.
+// Blocks is a tree whose leaves are blocks of its owner, while the core changes the tree. For each leaf, the tree
+// stores the address, the number of elements (at least one) and the key. Keys ascend; an owner that uses no keys passes
+// 0. Blocks is a value for the stack: the owner opens it from a State, and stores its State after a change. All methods
+// of State work on Blocks.
 //
 // tree.B1. A leaf is one block of purpose Values that begins with its epoch. [Blocks.NewLeaf] makes one.
 // tree.B2. The owner writes to a leaf only after Writable or SetLeaf returned it, in the same turn.
 // tree.B3. A leaf outside the tree belongs to the owner. The tree frees the leaves that it replaces or removes.
-// tree.B4. State.Bytes is exact until a cut removes whole subtrees: their leaves are assumed to have the average size.
-// It is exact again when a cut leaves fewer than fewLeaves.
+// tree.B4. State.Bytes is exact until CutFront or CutBack removes whole subtrees. Their leaves are assumed to have the
+// average size. It is exact again when fewer than fewLeaves leaves are left.
 type Blocks struct{ tree }
 
-// leafShare is about the cost of a leaf in the nodes above it, in bytes.
+// leafShare is about how many bytes a leaf costs in the nodes above it.
 const leafShare = 40
 
 // weight returns the bytes that a leaf adds to State.Bytes.
 func weight(ref memory.Ref) int64 { return int64(memory.UsableSize(ref)) + leafShare }
 
-// fewLeaves: a cut that leaves fewer leaves counts Bytes again.
+// fewLeaves: if a cut leaves fewer leaves, Bytes is computed again from the leaves.
 const fewLeaves = 128
 
-// weigh counts Bytes again in a tree that has few leaves left (tree.B4).
+// weigh computes Bytes again in a tree that has few leaves left (tree.B4).
 func (t *Blocks) weigh() {
 	var p Path
 	sum := int64(0)
@@ -36,8 +36,8 @@ func (t *Blocks) weigh() {
 	}
 }
 
-// OpenBlocks opens the tree s. kind is the kind under which h knows [Destroy]. wide means that a view may know the tree
-// under another key, so that blocks are retired wide.
+// OpenBlocks opens the tree s. kind is the kind under which [Destroy] is registered in h. wide means that a view may
+// know the tree under another key, so that blocks are retired wide.
 func OpenBlocks(h *memory.Heap, kind memory.Kind, s State, wide bool) Blocks {
 	return Blocks{tree{s, h, kind, wide}}
 }
@@ -49,7 +49,7 @@ func (t *Blocks) NewLeaf(size int) memory.Ref {
 	return ref
 }
 
-// Writable returns p's leaf, writable and with at least room bytes. If a view may read the leaf or it is too small, it
+// Writable returns p's leaf, writable and with at least room bytes. If a view may read the leaf, or it is too small, it
 // is replaced by a copy of its first used bytes (tree.E1).
 func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	t.own(p)
@@ -66,7 +66,8 @@ func (t *Blocks) Writable(p *Path, used, room int) memory.Ref {
 	return ref
 }
 
-// SetLeaf replaces p's leaf by ref, with this count and key, and frees the old one unless it is ref. p stays there.
+// SetLeaf replaces p's leaf by ref, with this count and key, and frees the old leaf unless it is ref. p leads to the
+// new leaf.
 func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.SetCount(p, count)
 	if old := p.leaf; old != ref {
@@ -77,7 +78,7 @@ func (t *Blocks) SetLeaf(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.rekey(p, p.height, key[0], key[1])
 }
 
-// SetCount sets the count of p's leaf, at least one. p stays there.
+// SetCount sets the count of p's leaf, at least one. p stays where it is.
 func (t *Blocks) SetCount(p *Path, count uint64) {
 	t.own(p)
 	if delta := count - t.CountOf(p); delta != 0 {
@@ -85,17 +86,17 @@ func (t *Blocks) SetCount(p *Path, count uint64) {
 	}
 }
 
-// InsertAfter inserts the leaf ref after p's, and leads p to it. In an empty tree it becomes the only one.
+// InsertAfter inserts the leaf ref after p's leaf, and leads p to ref. In an empty tree ref becomes the only leaf.
 func (t *Blocks) InsertAfter(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.insert(p, 1, entry{key[0], key[1], ref, count})
 }
 
-// InsertBefore inserts the leaf ref before p's, and leads p to it. In an empty tree it becomes the only one.
+// InsertBefore inserts the leaf ref before p's leaf, and leads p to ref. In an empty tree ref becomes the only leaf.
 func (t *Blocks) InsertBefore(p *Path, ref memory.Ref, count uint64, key Key) {
 	t.insert(p, 0, entry{key[0], key[1], ref, count})
 }
 
-// insert inserts the leaf e next to p's, before it (by 0) or after it (by 1), and leads p to it.
+// insert inserts the leaf e next to p's leaf, before it (by 0) or after it (by 1), and leads p to e.
 func (t *tree) insert(p *Path, by int, e entry) {
 	if t.root == 0 {
 		t.State = State{word0: e.word0, word1: e.word1, root: e.ref, count: e.count}
@@ -111,8 +112,8 @@ func (t *tree) insert(p *Path, by int, e entry) {
 	t.bump(p, p.height, count)
 }
 
-// Remove removes p's leaf and frees it. It leads p to the next leaf. It returns false if there is none; p then leads
-// nowhere.
+// Remove removes p's leaf, frees it, and leads p to the next leaf. It returns false if there is no next leaf; p then
+// leads nowhere.
 func (t *Blocks) Remove(p *Path) bool {
 	t.own(p)
 	rank, gone := p.Rank(), p.leaf
@@ -127,8 +128,8 @@ func (t *Blocks) Remove(p *Path) bool {
 	return false
 }
 
-// CutFront removes every leaf before p's and returns the number of their elements. p leads to the same leaf, now the
-// first. O(height): whole subtrees go to a reclaimer.
+// CutFront removes every leaf before p's leaf and returns the number of their elements. p leads to the same leaf, which
+// is now the first. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	t.own(p)
 	whole := false
@@ -154,8 +155,8 @@ func (t *Blocks) CutFront(p *Path) (removed uint64) {
 	return removed
 }
 
-// CutBack removes every leaf after p's and returns the number of their elements. p leads to the same leaf, now the
-// last. O(height): whole subtrees go to a reclaimer.
+// CutBack removes every leaf after p's leaf and returns the number of their elements. p leads to the same leaf, which
+// is now the last. O(height): whole subtrees go to a reclaimer.
 func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	t.own(p)
 	whole := false
@@ -177,8 +178,8 @@ func (t *Blocks) CutBack(p *Path) (removed uint64) {
 	return removed
 }
 
-// cut removes k children of n, the first at index from, with all nodes and leaves below them. n is writable. left is
-// the number of elements that Bytes counts. whole reports whether whole subtrees went.
+// cut removes k children of n, the first at index from, with all nodes and leaves below them. n must be writable. left
+// is the number of elements that Bytes covers. whole reports whether whole subtrees were removed.
 func (t *Blocks) cut(n *node, from, k int, left uint64) (whole bool) {
 	if whole = n.level > 1 && k > 0; !whole {
 		for i := from; i < from+k; i++ {

@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A blockWant is the expected content of a leaf of the blocks model: epoch, id and version as words.
+// A blockWant is the expected content of a leaf of the blocks model. The leaf stores epoch, id and version as words.
 type blockWant struct {
 	id, version uint64
 	count       uint64
@@ -22,7 +22,7 @@ func blockOf(ref memory.Ref) (id, version uint64) {
 	return *memory.Word(ref + 8), *memory.Word(ref + 16)
 }
 
-// A blocksModel is a tree of opaque leaves and the slice it must equal.
+// A blocksModel is a tree of opaque leaves and the slice that it must equal.
 type blocksModel struct {
 	t      testing.TB
 	h      *memory.Heap
@@ -50,7 +50,7 @@ func (m *blocksModel) total(want []blockWant) (n uint64) {
 	return n
 }
 
-// leaf makes a block that may stand at index i, and its expected content. Keys ascend; some may be equal.
+// leaf makes a block that fits in the order at index i, and its expected content. Keys ascend; some may be equal.
 func (m *blocksModel) leaf(tree *Blocks, i int, count uint64, size int) (memory.Ref, blockWant) {
 	m.ids++
 	b := blockWant{id: m.ids, count: count}
@@ -109,7 +109,7 @@ func (m *blocksModel) lead(s *State, p *Path, i int, by uint64) {
 	m.at(s, p, i, "LeafFrom the head")
 }
 
-// step does one thing to both. op, a and b choose what and where.
+// step does one step to the tree and to the slice. op, a and b select what and where.
 func (m *blocksModel) step(op byte, a, b uint64) {
 	tree := m.open()
 	var p Path
@@ -284,7 +284,7 @@ func (m *blocksModel) check() {
 	}
 }
 
-// weightOf returns the expected Bytes.
+// weightOf returns the value that Bytes should have.
 func weightOf(s *State) (sum int64) {
 	var p Path
 	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {
@@ -317,7 +317,7 @@ func (m *blocksModel) end(clear bool) {
 	}
 }
 
-// TestBlocks does the same random steps to a tree of opaque leaves and to a slice, with up to four freezes alive.
+// TestBlocks does the same random steps to a tree of opaque leaves and to a slice, with up to four freezes in effect.
 func TestBlocks(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestQueue appends at one end and cuts at the other for long. Neither height nor memory may grow.
+// TestQueue appends at one end and cuts at the other many times. Neither height nor memory may grow.
 func TestQueue(t *testing.T) {
 	h := newHeap(t)
 	tree := OpenBlocks(h, testKind, State{}, false)
@@ -373,8 +373,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestEdge: a stored Edge changes the right counts. Find does not reuse it for the other end, another State, after a
-// freeze, or after Forget.
+// TestEdge: a stored Edge changes the right counts. Find does not reuse the Edge for the other end, for another State,
+// after a freeze, or after Forget.
 func TestEdge(t *testing.T) {
 	h := newHeap(t)
 	grow := func(s *State) {
@@ -426,8 +426,8 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// TestBytesAfterCuts: a cut that removes whole subtrees divides the bytes by elements. Once few leaves are left, Bytes
-// is exact again, whatever their sizes.
+// TestBytesAfterCuts: a cut that removes whole subtrees reduces Bytes in proportion to the elements. Once few leaves
+// are left, Bytes is exact again, whatever their sizes.
 func TestBytesAfterCuts(t *testing.T) {
 	h := newHeap(t)
 	tree := OpenBlocks(h, testKind, State{}, false)
@@ -458,7 +458,7 @@ func TestBytesAfterCuts(t *testing.T) {
 	reclaim(h)
 }
 
-// TestTall grows a tree of four levels by random insertion, and empties it again.
+// TestTall grows a tree of four levels by insertion at random places, and empties it again.
 func TestTall(t *testing.T) {
 	n := 300_000
 	if testing.Short() {
@@ -508,7 +508,7 @@ func TestTall(t *testing.T) {
 	}
 }
 
-// TestClear empties trees of every height, with and without a view. The view reads them until it closes.
+// TestClear empties trees of every height, with and without a view. The view can read them until it closes.
 func TestClear(t *testing.T) {
 	for _, n := range []int{0, 1, 50, 5000} {
 		for _, view := range []bool{false, true} {
@@ -537,7 +537,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// TestPosition: blocks and subtrees that a view's walker has passed are freed, but not those retired wide.
+// TestPosition: blocks and subtrees that a view's walker has passed are freed, except those retired wide.
 func TestPosition(t *testing.T) {
 	for name, change := range map[string]func(tree *Blocks, p *Path){
 		"copy":  func(tree *Blocks, p *Path) { tree.Writable(p, 16, 16) },

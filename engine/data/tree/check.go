@@ -6,11 +6,11 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Check proves tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0; nil compares
-// them as numbers. O(n): for tests.
+// Check verifies tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0; nil
+// compares them as numbers. O(n): for tests.
 func (t *Records) Check(tie func(a, b uint64) int) error { return t.check(t.width, tie) }
 
-// Check proves tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
+// Check verifies tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
 func (t *Blocks) Check() error { return t.check(0, nil) }
 
 func (t *tree) check(width int, tie func(a, b uint64) int) error {
@@ -27,9 +27,9 @@ func (t *tree) check(width int, tie func(a, b uint64) int) error {
 
 type checker struct {
 	frozen uint64
-	width  int // 0: opaque leaves
+	width  int // 0 for opaque leaves
 	tie    func(a, b uint64) int
-	last   []uint64 // the key before
+	last   []uint64 // the previous key
 	err    error
 }
 
@@ -49,7 +49,7 @@ func (c *checker) compare(a, b []uint64) int {
 }
 
 // under checks the entry e of a subtree of this height. parent is the epoch of the node above. first and last mean that
-// nothing is to its left and right.
+// nothing is to the left and to the right of the subtree.
 func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 	if c.err != nil {
 		return

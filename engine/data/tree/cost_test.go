@@ -9,7 +9,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestBytesPerRecord inserts at random: a record of 16 bytes costs 19 at most, with its share of everything.
+// TestBytesPerRecord inserts at random. A record of 16 bytes may cost 19 bytes at most, including its share of nodes
+// and free room.
 func TestBytesPerRecord(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {
@@ -32,7 +33,7 @@ func TestBytesPerRecord(t *testing.T) {
 	}
 }
 
-// TestAllocs changes and reads without a Go allocation, with a tie that captures a variable.
+// TestAllocs changes and reads trees without a Go allocation, with a tie that captures a variable.
 func TestAllocs(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -85,7 +86,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// TestCutIsShort cuts some millions of elements off each end of a list of ten million in well under 100 µs.
+// TestCutIsShort cuts some millions of elements off each end of a list of ten million. Each cut takes well under 100
+// µs.
 func TestCutIsShort(t *testing.T) {
 	const n = 80_000 // leaves
 	for _, view := range []bool{false, true} {

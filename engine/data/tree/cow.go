@@ -5,16 +5,17 @@ import (
 	"spindle/internal/invariant"
 )
 
-// tree.E1. A node or leaf stamped at or below heap.Frozen() may have readers of a view: it is not written to.
+// tree.E1. A node or leaf stamped at or below heap.Frozen() may have readers of a view, so it is not written to.
 // tree.E2. A node or leaf made after the freeze is stamped above it, and so is every node that leads to it.
 // tree.E3. A block belongs to the newest node that leads to it. When a node is copied, its children become the copy's.
 // The old node is then retired alone, without its children.
-// tree.E4. A replaced block is retired after its replacement can be reached from the State.
+// tree.E4. A replaced block is retired only after its replacement can be reached from the State.
 //
-// Everything is retired at the position that the owner has set: a view's walker reads a whole collection at its key's
-// position. Only if the key was moved may a view know it under another position. Then blocks are retired wide.
+// Everything is retired at the position that the owner has set, because a view's walker reads a whole collection at its
+// key's position. Only if the key was moved may a view know the collection under another position. Then blocks are
+// retired wide.
 
-// A tree is a State while the core changes it.
+// A tree is a State that the core is changing.
 type tree struct {
 	State
 	heap *memory.Heap
@@ -35,7 +36,7 @@ func (t *tree) own(p *Path) {
 	}
 }
 
-// linkOf returns the address of the Ref to the node or leaf at level i of p. The node above is writable.
+// linkOf returns the address of the Ref to the node or leaf at level i of p. The node above must be writable.
 func (t *tree) linkOf(p *Path, i int) *memory.Ref {
 	if i == 0 {
 		return &t.root
@@ -44,7 +45,7 @@ func (t *tree) linkOf(p *Path, i int) *memory.Ref {
 	return nodeAt(s.ref).link(s.at)
 }
 
-// nodeIn returns the node in link, writable and with room for at least room children. link is writable.
+// nodeIn returns the node in link, writable and with room for at least room children. link must be writable.
 func (t *tree) nodeIn(link *memory.Ref, room int) *node {
 	n := nodeAt(*link)
 	if n.epoch > t.heap.Frozen() && room <= int(n.room) {
@@ -65,7 +66,7 @@ func (t *tree) moveNode(link *memory.Ref, room int) *node {
 	return dup
 }
 
-// newNode returns a node without children, with room for at least room of them.
+// newNode returns a node without children, with room for at least room children.
 func (t *tree) newNode(level uint8, room int) memory.Ref {
 	size := memory.GoodSize(nodeBytes(min(room+room/8, maxFan)))
 	ref := t.heap.Alloc(size, memory.Values)
@@ -73,7 +74,7 @@ func (t *tree) newNode(level uint8, room int) memory.Ref {
 	return ref
 }
 
-// release frees or retires a block that the tree no longer reaches (tree.E4). The blocks under it stay.
+// release frees or retires a block that the tree no longer reaches (tree.E4). It does not free the blocks below.
 func (t *tree) release(ref memory.Ref) {
 	switch {
 	case *memory.Word(ref) > t.heap.Frozen():

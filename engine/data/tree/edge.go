@@ -8,10 +8,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// This file finds the way to an outermost leaf when no node on it must be copied. So a push or a pop needs no Path, and
-// no copy of the State. side is -1 for the first leaf and 1 for the last.
+// This file finds the first or the last leaf of a tree if no node on the way must be copied. So a push or a pop needs
+// no Path, and no copy of the State. side is -1 for the first leaf and 1 for the last.
 
-// Edge returns the outermost leaf and the number of its elements; 0 if there is none.
+// Edge returns the first or the last leaf and the number of its elements, or 0 if the tree is empty.
 func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	leaf, count = s.root, s.count
 	if leaf == 0 {
@@ -25,25 +25,26 @@ func (s *State) Edge(side int) (leaf memory.Ref, count uint64) {
 	return leaf, count
 }
 
-// edgeHeight is the most levels of nodes that an Edge passes. A taller tree has over a thousand gigabytes of leaves of
-// the usual size.
+// edgeHeight is the largest number of levels of nodes that an Edge can pass. A taller tree has over a thousand
+// gigabytes of leaves of the usual size.
 const edgeHeight = 7
 
-// An Edge is a writable outermost leaf, with all places where its elements are counted. Its owner calls Forget when the
-// tree changes by other means, or is freed. Find itself notices another address of the State or another heap.Frozen().
+// An Edge is the first or the last leaf, writable, with all places where its elements are counted. Its owner calls
+// Forget when the tree is changed by other means, or freed. Find notices by itself if the State has another address or
+// heap.Frozen() has changed.
 type Edge struct {
 	Leaf   memory.Ref
 	counts [1 + edgeHeight]*uint64 // the State's first, the leaf's last
 	height int
-	side   int    // 0: forgotten
-	frozen uint64 // heap.Frozen() when it was found
+	side   int    // 0 after Forget
+	frozen uint64 // heap.Frozen() when the leaf was found
 }
 
 // Forget makes the next Find walk down from the root again.
 func (e *Edge) Forget() { e.side = 0 }
 
-// Find leads e to the outermost leaf of s, the State as its owner stores it. It succeeds if the leaf and every node on
-// the way may be written to under frozen, the present heap.Frozen() (tree.E1).
+// Find leads e to the first or the last leaf of s, the State as its owner stores it. It succeeds if the leaf and every
+// node on the way may be written to under frozen, the present heap.Frozen() (tree.E1).
 func (e *Edge) Find(s *State, frozen uint64, side int) bool {
 	if e.side != side || e.frozen != frozen || e.counts[0] != &s.count {
 		return e.find(s, frozen, side)
@@ -79,10 +80,10 @@ func (e *Edge) find(s *State, frozen uint64, side int) bool {
 	return true
 }
 
-// Count is the number of the leaf's elements.
+// Count returns the number of the leaf's elements.
 func (e *Edge) Count() uint64 { return *e.counts[e.height] }
 
-// Bump adds delta to the leaf's count and to all counts above it. It returns the tree's count.
+// Bump adds delta to the leaf's count and to all counts above the leaf. It returns the tree's count.
 func (e *Edge) Bump(delta uint64) uint64 {
 	for _, c := range e.counts[:e.height+1] {
 		*c += delta
@@ -90,7 +91,7 @@ func (e *Edge) Bump(delta uint64) uint64 {
 	return *e.counts[0]
 }
 
-// outermost returns the index of the outermost child on that side.
+// outermost returns the index of the first child or the last one, depending on side.
 func (n *node) outermost(side int) int {
 	if side < 0 {
 		return 0
@@ -98,7 +99,7 @@ func (n *node) outermost(side int) int {
 	return int(n.n) - 1
 }
 
-// count returns the address of the node's count of its child i.
+// count returns the address of the node's count for child i.
 func (n *node) count(i int) *uint64 {
 	return (*uint64)(unsafe.Add(unsafe.Pointer(n), nodeHeader+8*(3*int(n.room)+i)))
 }

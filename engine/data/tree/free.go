@@ -2,7 +2,7 @@ package tree
 
 import "spindle/engine/data/memory"
 
-// Clear empties the tree in O(1): it frees up to 63 leaves itself and leaves more to a reclaimer.
+// Clear empties the tree in O(1). It frees up to 63 leaves itself and leaves a larger tree to a reclaimer.
 func (t *tree) Clear() {
 	root, height := t.root, t.height
 	t.State = State{}
@@ -21,8 +21,8 @@ func (t *tree) Clear() {
 	t.release(root)
 }
 
-// Destroy frees a node and everything under it, budget blocks at a time. It is the [memory.Destroy] of the kind that a
-// tree is opened with.
+// Destroy frees a node and everything under it, budget blocks at a time. It is the [memory.Destroy] of the kind with
+// which a tree is opened.
 func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	done, spent := destroy(r, root, budget)
 	if done {
@@ -31,8 +31,8 @@ func Destroy(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, 
 	return root, spent
 }
 
-// Destroy frees the tree, budget blocks at a time. It is called again until done. It is for the Destroy of an owner
-// that has the State in its root block. No view reads that block any more.
+// Destroy frees the tree, budget blocks at a time. The caller calls it again until done is true. It is for the Destroy
+// of an owner that has the State in its root block. No view may read that block any more.
 func (s *State) Destroy(r *memory.Returner, budget int) (done bool, spent int) {
 	switch {
 	case s.root == 0:

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// script reads steps from fuzzed bytes: an operation and two operands. They are short, so that few bytes make a step.
+// script reads steps from fuzzed bytes: an operation and two operands each. Operands are short, so that few bytes make
+// a step.
 func script(data []byte, step func(op byte, a, b uint64)) {
 	for len(data) >= 6 {
 		step(data[0], uint64(binary.LittleEndian.Uint16(data[1:])), uint64(binary.LittleEndian.Uint32(data[2:])))
@@ -24,7 +25,8 @@ func seeds(f *testing.F) {
 	f.Add(byte(5), long[300:])
 }
 
-// Fuzz with -fuzzminimizetime=5x. Steps build on each other, so that minimising a script takes long and finds little.
+// Run the fuzz tests with -fuzzminimizetime=5x. Steps build on each other, so minimising a script takes long and finds
+// little.
 
 // FuzzRecords: after any steps a tree of records equals a sorted slice, its views do not change, and no memory leaks.
 func FuzzRecords(f *testing.F) {
@@ -42,7 +44,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzBlocks does the same for opaque leaves, with a slice.
+// FuzzBlocks does the same as FuzzRecords for opaque leaves, with a slice.
 func FuzzBlocks(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, mode byte, data []byte) {

@@ -16,7 +16,7 @@ import (
 //
 // tree.R1. Keys ascend strictly in the order of the probe that inserted them: by word0, then by word1 or the owner's
 // tie.
-// tree.R2. 1 <= n <= room. The block is at most 1 KB, and grows by the allocator's classes, so that little of it is
+// tree.R2. 1 <= n <= room. The block is at most 1 KB. It grows by the allocator's size classes, so that little of it is
 // empty.
 type leaf struct {
 	epoch uint64
@@ -35,13 +35,13 @@ var _ [leafHeader]byte = [unsafe.Sizeof(leaf{})]byte{}
 
 func leafAt(r memory.Ref) *leaf { return (*leaf)(memory.Pointer(r)) }
 
-// mostRecords is the most records that a leaf may have.
+// mostRecords returns the largest number of records that a leaf may have.
 func mostRecords(width int) int { return (leafMax - leafHeader) / width }
 
-// stride is the number of words of a record.
+// stride returns the number of words of a record.
 func (l *leaf) stride() int { return int(l.width) >> 3 }
 
-// words returns all records. Its capacity is the leaf's room.
+// words returns the words of all records. The slice's capacity is the leaf's room.
 func (l *leaf) words() []uint64 {
 	first := (*uint64)(unsafe.Add(unsafe.Pointer(l), leafHeader))
 	return unsafe.Slice(first, int(l.room)*l.stride())[:int(l.n)*l.stride()]
@@ -53,7 +53,7 @@ func (l *leaf) record(i int) []uint64 {
 	return l.words()[i*s : (i+1)*s : (i+1)*s]
 }
 
-// splice inserts records, given as their words, at index at. There is room for them.
+// splice inserts records, given as their words, at index at. The leaf must have room for them.
 func (l *leaf) splice(at int, records []uint64) {
 	s := l.stride()
 	l.n += uint16(len(records) / s)
@@ -70,7 +70,8 @@ func (l *leaf) remove(at, k int) {
 	l.n -= uint16(k)
 }
 
-// find returns the first record that is not below the probe, or, with after, that is above it.
+// find returns the index of the first record that is not before the probe. With after, it returns that of the first
+// record after the probe.
 func (l *leaf) find(p *Probe, after bool) int {
 	s, words := l.stride(), l.words()
 	base, n := 0, int(l.n)
@@ -89,7 +90,7 @@ func (l *leaf) find(p *Probe, after bool) int {
 			return base
 		}
 	}
-	least := 1 // a record whose compare result is at least this is before the place
+	least := 1 // a record whose compare result is at least this is before the wanted place
 	if after {
 		least = 0
 	}

@@ -23,11 +23,12 @@ import (
 //
 // tree.T1. Every leaf is height steps below the State. A node's level is its height above the leaves. Its children's
 // level is one less.
-// tree.T2. A child's count is the number of elements under it, at least 1. The State's count is that of the tree.
-// tree.T3. A child's key (word0, word1) is the least key under it, exactly: a key may name memory that is freed with
-// its record. Keys of unkeyed leaves are all 0.
-// tree.T4. 1 <= n <= room <= 63. A root that is a node has at least two children. room is how many entries the block
-// has room for.
+// tree.T2. A child's count is the number of elements under the child, at least 1. The State's count is that of the
+// whole tree.
+// tree.T3. A child's key (word0, word1) is exactly the least key under the child. It must be exact because a key may
+// point to memory that is freed with its record. Keys of unkeyed leaves are all 0.
+// tree.T4. 1 <= n <= room <= 63. A root that is a node has at least two children. room is the number of entries that
+// fit in the block.
 // tree.T5. A node, or a leaf of records, with neighbours on both sides is at least a third full.
 // tree.T6. Every block begins with the epoch in which it was made (cow.go, tree.E1 to tree.E4).
 type node struct {
@@ -47,13 +48,14 @@ const (
 	minFan = maxFan / 3
 	joinAt = maxFan * 3 / 4 // two nodes with at most this many children together are joined
 
-	// maxHeight is never reached: all but the two outermost nodes of a level have at least minFan children (tree.T5).
+	// maxHeight is never reached, because all but the two outermost nodes of a level have at least minFan children
+	// (tree.T5).
 	maxHeight = 12
 )
 
 var _ [nodeHeader]byte = [unsafe.Sizeof(node{})]byte{}
 
-// An entry is what a node stores of a child.
+// An entry is the data that a node stores for a child.
 type entry struct {
 	word0, word1 uint64
 	ref          memory.Ref
@@ -62,10 +64,10 @@ type entry struct {
 
 func nodeAt(r memory.Ref) *node { return (*node)(memory.Pointer(r)) }
 
-// nodeBytes returns a multiple of 64, so that the Ref of a retired root has room for tags.
+// nodeBytes returns the size of a node, a multiple of 64, so that the Ref of a retired root has room for tags.
 func nodeBytes(room int) int { return (nodeHeader + room*entryBytes + 63) &^ 63 }
 
-// column returns column i of the node. Its capacity is the node's room.
+// column returns column i of the node. The slice's capacity is the node's room.
 func (n *node) column(i int) []uint64 {
 	first := (*uint64)(unsafe.Add(unsafe.Pointer(n), nodeHeader+i*8*int(n.room)))
 	return unsafe.Slice(first, int(n.room))[:n.n]
@@ -80,7 +82,7 @@ func (n *node) link(i int) *memory.Ref { return (*memory.Ref)(&n.column(2)[i]) }
 
 func (n *node) child(i int) memory.Ref { return memory.Ref(n.column(2)[i]) }
 
-// insert inserts e at index at. There is room for it.
+// insert inserts e at index at. The node must have room for it.
 func (n *node) insert(at int, e entry) {
 	n.n++
 	for i, v := range [4]uint64{e.word0, e.word1, uint64(e.ref), e.count} {
@@ -90,7 +92,7 @@ func (n *node) insert(at int, e entry) {
 	}
 }
 
-// splice inserts k entries of src, the first at index from, at index at. There is room for them.
+// splice inserts k entries of src, the first at index from, at index at. The node must have room for them.
 func (n *node) splice(at int, src *node, from, k int) {
 	n.n += uint16(k)
 	for i := range 4 {
@@ -109,7 +111,7 @@ func (n *node) remove(at, k int) {
 	n.n -= uint16(k)
 }
 
-// sum is the number of elements under k children, the first at index from.
+// sum returns the number of elements under k children, the first at index from.
 func (n *node) sum(from, k int) (s uint64) {
 	for _, c := range n.counts()[from : from+k] {
 		s += c
@@ -133,7 +135,7 @@ func lowerBound(words []uint64, w uint64) int {
 	return base
 }
 
-// find returns the last child whose key is not above the probe, or the first child.
+// find returns the last child whose key is not after the probe, or the first child if there is none.
 func (n *node) find(p *Probe) int {
 	words := n.word0s()
 	lo, hi := 0, len(words)

@@ -5,22 +5,23 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Records is a tree whose leaves are records of one width, in the order of their keys, while the core changes it. It is
-// a value for the stack: the owner opens it from a State, and stores its State after a change. All methods of State
-// work on Records.
+// Records is a tree whose leaves are records of one width, in the order of their keys, while the core changes the tree.
+// It is a value for the stack: the owner opens it from a State, and stores its State after a change. All methods of
+// State work on Records.
 type Records struct {
 	tree
 	width int
 }
 
 // OpenRecords opens the tree s. A record has width bytes, 16 or 32, and begins with its key. kind is the kind under
-// which h knows [Destroy]. wide means that a view may know the tree under another key, so that blocks are retired wide.
+// which [Destroy] is registered in h. wide means that a view may know the tree under another key, so that blocks are
+// retired wide.
 func OpenRecords(h *memory.Heap, kind memory.Kind, s State, width int, wide bool) Records {
 	return Records{tree{s, h, kind, wide}, width}
 }
 
-// Insert adds a record of width/8 words. If there is one with this key, it changes nothing and returns false. tie
-// orders records of the same word0, as in [Probe].
+// Insert adds a record of width/8 words. If the tree has a record with this key, it changes nothing and returns false.
+// tie orders records of the same word0, as in [Probe].
 func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
 	invariant.That(len(record) == t.width>>3, "tree.R1: a record of %d words in a tree of width %d", len(record), t.width)
 	var c Cursor
@@ -50,8 +51,8 @@ func (t *Records) Insert(record []uint64, tie func(word1 uint64) int) bool {
 	return true
 }
 
-// split divides the full leaf that c stands in, and moves c to where the record belongs. At the tree's edges the leaf
-// stays full instead, and the record gets a new leaf: then the insertion is done and split returns true.
+// split divides the full leaf in which c is, and moves c to the place where the record belongs. At the edges of the
+// tree the leaf stays full instead, and the record gets a new leaf. Then the insertion is done and split returns true.
 func (t *Records) split(c *Cursor, record []uint64) bool {
 	p := &c.path
 	first, last := c.at == 0 && p.leftmost(p.height), c.at == c.n && p.rightmost(p.height)
@@ -86,7 +87,7 @@ func (t *Records) split(c *Cursor, record []uint64) bool {
 	return false
 }
 
-// leafIn returns the leaf in link, writable and with room for at least room records (tree.E1). link is writable.
+// leafIn returns the leaf in link, writable and with room for at least room records (tree.E1). link must be writable.
 func (t *Records) leafIn(link *memory.Ref, room int) *leaf {
 	l := leafAt(*link)
 	if l.epoch > t.heap.Frozen() && room <= int(l.room) {
@@ -107,8 +108,8 @@ func (t *Records) moveLeaf(link *memory.Ref, n, room int) *leaf {
 	return dup
 }
 
-// Replace replaces the record that c stands at. The new one must belong in the same place of the order. So it has
-// another payload, another word1 for the same member, or a word0 between the neighbours'. c stays.
+// Replace replaces the record at c. The new record must belong in the same place of the order. So it has another
+// payload, another word1 for the same member, or a word0 between those of the neighbours. c does not move.
 func (t *Records) Replace(c *Cursor, record []uint64) {
 	p := &c.path
 	t.own(p)
@@ -126,8 +127,8 @@ func (t *Records) Replace(c *Cursor, record []uint64) {
 	}
 }
 
-// Delete removes the record that c stands at and moves c to the next one. It returns false if there is none; c is then
-// after the last.
+// Delete removes the record at c and moves c to the next one. It returns false if there is none; c is then after the
+// last record.
 func (t *Records) Delete(c *Cursor) bool {
 	if t.deleteHere(c, 1) && c.at < c.n {
 		return true
@@ -135,9 +136,9 @@ func (t *Records) Delete(c *Cursor) bool {
 	return c.Valid() || c.roll()
 }
 
-// DeleteRange removes up to n records, the first the one at c, and returns how many it removed. each, if not nil, is
-// called with each record before its removal. It must not change the tree, but may free what the record leads to. c
-// moves to the first record after them. O(log Len + n).
+// DeleteRange removes up to n records, beginning with the one at c, and returns how many it removed. each, if not nil,
+// is called with each record before its removal. It must not change the tree, but may free memory that the record
+// points to. c moves to the first record after the removed ones. O(log Len + n).
 func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (removed uint64) {
 	for removed < n && (c.Valid() || c.roll()) {
 		k := int(min(n-removed, uint64(c.n-c.at)))
@@ -156,8 +157,8 @@ func (t *Records) DeleteRange(c *Cursor, n uint64, each func(record []uint64)) (
 	return removed
 }
 
-// deleteHere removes k records of one leaf, the first the one at c. c then stands at the record after them, or after
-// the leaf's last. false means that c was found again by its rank.
+// deleteHere removes k records of one leaf, beginning with the one at c. c is then at the record after them, or after
+// the last record of the leaf. It returns false if it had to find c again by its rank.
 func (t *Records) deleteHere(c *Cursor, k int) bool {
 	p := &c.path
 	t.own(p)
@@ -193,8 +194,8 @@ func (t *Records) deleteHere(c *Cursor, k int) bool {
 	return true
 }
 
-// rebalanceLeaf joins p's leaf of n records with a neighbour, or fills it from one (tree.T5). It returns false if
-// nothing was changed. With true p leads nowhere.
+// rebalanceLeaf joins p's leaf of n records with a neighbour, or fills it with records of a neighbour (tree.T5). It
+// returns false if it changed nothing. If it returns true, p leads nowhere.
 func (t *Records) rebalanceLeaf(p *Path, n int) bool {
 	most := mostRecords(t.width)
 	above := &p.steps[p.height-1]
@@ -231,8 +232,8 @@ func (t *Records) rebalanceLeaf(p *Path, n int) bool {
 	return true
 }
 
-// Build fills an empty tree with n records in ascending order. next writes each in turn into record. Leaves and nodes
-// end full. O(n).
+// Build fills an empty tree with n records in ascending order. next writes each record in turn into record. Afterwards,
+// leaves and nodes are full. O(n).
 func (t *Records) Build(n uint64, next func(record []uint64)) {
 	invariant.That(t.root == 0, "Build of a tree that has %d records", t.count)
 	most := uint64(mostRecords(t.width))

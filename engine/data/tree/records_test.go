@@ -39,11 +39,11 @@ func reclaim(h *memory.Heap) {
 	}
 }
 
-// backwards is a tie that orders word1 from high to low. So a test finds code that compares numbers instead of calling
-// the tie.
+// backwards is a tie that orders word1 from high to low. With it, a test finds code that compares numbers instead of
+// calling the tie.
 func backwards(a, b uint64) int { return cmp.Compare(b, a) }
 
-// A recordsModel is a tree of records and the sorted slice it must equal.
+// A recordsModel is a tree of records and the sorted slice that it must equal.
 type recordsModel struct {
 	t      testing.TB
 	h      *memory.Heap
@@ -93,7 +93,7 @@ func (m *recordsModel) insert(r [4]uint64) {
 	m.state = tree.State
 }
 
-// stands fails unless c stands at record i, which may be after the last.
+// stands fails unless c is at record i, or after the last record if i is their number.
 func (m *recordsModel) stands(c *Cursor, i int, what string) {
 	m.t.Helper()
 	if c.Valid() != (i < len(m.want)) {
@@ -107,7 +107,7 @@ func (m *recordsModel) stands(c *Cursor, i int, what string) {
 	}
 }
 
-// step does one thing to both. op, a and b choose what and where.
+// step does one step to the tree and to the slice. op, a and b select what and where.
 func (m *recordsModel) step(op byte, a, b uint64) {
 	r := [4]uint64{a % 300, b % 50, a ^ b, a + b}
 	tree := m.open()
@@ -247,7 +247,7 @@ func (m *recordsModel) delete(tree *Records, c *Cursor, i int) {
 	m.stands(c, i, "Delete")
 }
 
-// thaw reads frozen state i, and closes its hold.
+// thaw compares frozen state i with its expected content, and closes its hold.
 func (m *recordsModel) thaw(i int) {
 	f := m.frozen[i]
 	m.equal(&f.state, f.want)
@@ -256,7 +256,7 @@ func (m *recordsModel) thaw(i int) {
 	reclaim(m.h)
 }
 
-// equal walks s both ways.
+// equal walks s in both directions and compares it with want.
 func (m *recordsModel) equal(s *State, want [][4]uint64) {
 	m.t.Helper()
 	var c Cursor
@@ -324,7 +324,7 @@ func (m *recordsModel) end(how int) {
 	}
 }
 
-// TestRecords does the same random steps to a tree and to a sorted slice, with up to four freezes alive.
+// TestRecords does the same random steps to a tree and to a sorted slice, with up to four freezes in effect.
 func TestRecords(t *testing.T) {
 	for seed := range uint64(12) {
 		width, order := 16, cmp.Compare[uint64]
@@ -370,7 +370,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestRecordsFill deletes at random from a big tree. It stays 40 % full, and in order until it is empty.
+// TestRecordsFill deletes records at random from a big tree. The tree stays 40 % full, and in order until it is empty.
 func TestRecordsFill(t *testing.T) {
 	m := &recordsModel{t: t, h: newHeap(t), width: 16, order: cmp.Compare[uint64]}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -398,7 +398,7 @@ func TestRecordsFill(t *testing.T) {
 	}
 }
 
-// TestRecordsOrdered inserts in ascending and descending order and builds. The leaves must be full.
+// TestRecordsOrdered inserts in ascending and in descending order, and calls Build. The leaves must be full.
 func TestRecordsOrdered(t *testing.T) {
 	const n = 50_000
 	for name, fill := range map[string]func(tree *Records){
@@ -454,7 +454,7 @@ func TestRecordsOrdered(t *testing.T) {
 	}
 }
 
-// TestProbes seeks with ties that name a border instead of a record, and by tie alone.
+// TestProbes seeks with ties that name a position between records instead of a record, and by tie alone.
 func TestProbes(t *testing.T) {
 	tree := OpenRecords(newHeap(t), testKind, State{}, 16, false)
 	for i := range uint64(5000) {

@@ -5,11 +5,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Relocate moves nodes and leaves that lie in slabs being emptied (memory.Heap.Leaves). It continues at the leaf of
-// rank at until the end, or until stop returns true; it calls stop after each leaf. No key may point to memory
-// (tree.T3).
+// Relocate moves nodes and leaves that lie in slabs being emptied (memory.Heap.Leaves). It continues at the leaf that
+// has the rank in at, until the end or until stop returns true. It calls stop after each leaf. No key may point to
+// memory (tree.T3).
 //
-// It may only run while no hold lives: then nothing else reaches these blocks.
+// It may only run while no hold is live, because then nothing else reaches these blocks.
 func (s *State) Relocate(h *memory.Heap, at *uint64, stop func() bool) (done bool) {
 	invariant.That(h.Frozen() == 0, "tree.E1: blocks move under freeze %d", h.Frozen())
 	t := tree{State: *s, heap: h}

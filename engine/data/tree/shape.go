@@ -5,9 +5,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Splitting and joining of nodes. All of it works on a path whose nodes are writable (own). It counts in two steps. A
-// child is added or dropped while its count is 0, so that sums stay right however nodes are divided. bump then changes
-// the counts of a path.
+// Nodes are split and joined here. All of it works on a path whose nodes are writable (own). Counts change in two
+// steps. A child is added or dropped while its count is 0, so that sums stay right however nodes are divided. Then bump
+// changes the counts of a path.
 
 // bump adds delta to the counts above level i of p.
 func (t *tree) bump(p *Path, i int, delta uint64) {
@@ -32,7 +32,7 @@ func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
 	t.word0, t.word1 = word0, word1
 }
 
-// leftmost reports that nothing is to the left of level i of p.
+// leftmost reports whether nothing is to the left of level i of p.
 func (p *Path) leftmost(i int) bool {
 	for j := range i {
 		if p.steps[j].at > 0 {
@@ -42,7 +42,7 @@ func (p *Path) leftmost(i int) bool {
 	return true
 }
 
-// rightmost reports that nothing is to the right of level i of p.
+// rightmost reports whether nothing is to the right of level i of p.
 func (p *Path) rightmost(i int) bool {
 	for j := range i {
 		s := &p.steps[j]
@@ -53,7 +53,7 @@ func (p *Path) rightmost(i int) bool {
 	return true
 }
 
-// raise puts a new root above the root, and into p.
+// raise puts a new root above the present root, and inserts it into p.
 func (t *tree) raise(p *Path) {
 	invariant.That(p.height < maxHeight, "tree.T5: a tree of height %d with %d elements", p.height, t.count)
 	ref := t.newNode(uint8(t.height)+1, 2)
@@ -65,7 +65,7 @@ func (t *tree) raise(p *Path) {
 	p.height++
 }
 
-// addLeaf adds a leaf with count 0 next to p's, before it (by 0) or after it (by 1), and leads p to it.
+// addLeaf adds a leaf with count 0 before p's leaf (by 0) or after it (by 1), and leads p to the new leaf.
 func (t *tree) addLeaf(p *Path, by int, e entry) {
 	if p.height == 0 {
 		t.raise(p)
@@ -74,8 +74,9 @@ func (t *tree) addLeaf(p *Path, by int, e entry) {
 	p.leaf = e.ref
 }
 
-// add adds a child with count 0 at index at of the node at level i of p, and leads p to it. A full node is split in the
-// middle. At the tree's edges it stays full instead, so that ascending and descending insertion leave full nodes.
+// add adds a child with count 0 at index at of the node at level i of p, and leads p to the child. A full node is split
+// in the middle. At the edges of the tree the node stays full instead, so that ascending and descending insertion leave
+// full nodes.
 func (t *tree) add(p *Path, i, at int, e entry) {
 	n := nodeAt(p.steps[i].ref)
 	if n.n < maxFan {
@@ -108,8 +109,8 @@ func (t *tree) add(p *Path, i, at int, e entry) {
 		t.bump(p, i, -moved)
 		t.moveNode(t.linkOf(p, i), half+1)
 		t.add(p, i-1, above+1, entry{r.word0s()[0], r.word1s()[0], right, 0})
-		// If the parent was split too and the root was raised, p has one more level above. So count the level of right
-		// from below.
+		// If the parent was split too and the root was raised, p has one more level. So count the level of right from
+		// below.
 		i = p.height - int(r.level)
 		t.bump(p, i, moved)
 		if at > half {
@@ -122,8 +123,8 @@ func (t *tree) add(p *Path, i, at int, e entry) {
 	}
 }
 
-// addNode adds a new node whose one child is e, and leads p to e. The node's index is above, in the node at level i-1
-// of p.
+// addNode adds a new node whose only child is e, and leads p to e. The new node gets the index above in the node at
+// level i-1 of p.
 func (t *tree) addNode(p *Path, i, above int, level uint8, e entry) {
 	ref := t.newNode(level, 1)
 	nodeAt(ref).insert(0, e)
@@ -131,7 +132,7 @@ func (t *tree) addNode(p *Path, i, above int, level uint8, e entry) {
 	p.steps[p.height-int(level)] = step{ref, 0}
 }
 
-// back leads p to the node before the one at level i.
+// back leads p to the node before its node at level i.
 func (p *Path) back(i int) {
 	for j := i - 1; ; j-- {
 		if s := &p.steps[j]; s.at > 0 {
@@ -150,8 +151,8 @@ func (p *Path) back(i int) {
 	}
 }
 
-// drop removes the child that level i of p leads to. Its count is 0, and its block was freed. After that p leads
-// nowhere.
+// drop removes the child to which level i of p leads. Its count must be 0, and its block already freed. After that p
+// leads nowhere.
 func (t *tree) drop(p *Path, i int) {
 	if i < 0 {
 		t.State = State{}
@@ -159,7 +160,7 @@ func (t *tree) drop(p *Path, i int) {
 	}
 	s := &p.steps[i]
 	n := nodeAt(s.ref)
-	if n.n == 1 { // on an edge, or a root with one leaf (tree.T5)
+	if n.n == 1 { // the node is on an edge, or a root with one leaf (tree.T5)
 		ref := s.ref
 		t.drop(p, i-1)
 		t.release(ref)
@@ -172,8 +173,8 @@ func (t *tree) drop(p *Path, i int) {
 	t.rebalance(p, i)
 }
 
-// rebalance joins the node at level i of p with a neighbour, or fills it from one, when it has too few children
-// (tree.T5). A root with one child is removed. After that p leads nowhere.
+// rebalance handles a node with too few children (tree.T5). It joins the node at level i of p with a neighbour, or
+// fills it with children of a neighbour. A root with one child is removed. After that p leads nowhere.
 func (t *tree) rebalance(p *Path, i int) {
 	if i == 0 {
 		t.lower()
@@ -216,7 +217,7 @@ func (t *tree) rebalance(p *Path, i int) {
 	t.rebalance(p, i-1)
 }
 
-// lower removes roots that have one child.
+// lower removes the root as long as it has only one child.
 func (t *tree) lower() {
 	for t.height > 0 {
 		n := nodeAt(t.root)
@@ -230,8 +231,8 @@ func (t *tree) lower() {
 	}
 }
 
-// levelNodes evens out two neighbours, which are writable and have room. It returns the count that went from l to r,
-// negative if from r to l.
+// levelNodes evens out two neighbours, which must be writable and have room. It returns the count that moved from l to
+// r, negative if from r to l.
 func levelNodes(l, r *node) (moved uint64) {
 	even := (int(l.n) + int(r.n)) / 2
 	if k := int(l.n) - even; k > 0 {
@@ -247,9 +248,9 @@ func levelNodes(l, r *node) (moved uint64) {
 	return moved
 }
 
-// neighbour chooses the sibling with which child i of n is joined or evened out. at is the left one of the two, or -1.
-// They are joined when the smaller sibling's size is at most fits. A node on an edge may have few children, so there it
-// does not even out.
+// neighbour selects the sibling with which child i of n is joined or evened out. at is the left one of the two, or -1.
+// They are joined if the smaller sibling's size is at most fits. A node on an edge may have few children, so it is not
+// evened out.
 func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool) {
 	left, right := -1, -1
 	if i > 0 {
@@ -271,9 +272,9 @@ func neighbour(i, n, fits int, edge bool, size func(int) int) (at int, join bool
 	return i, false
 }
 
-// newLeaf returns a leaf without records, with room for at least room of them.
+// newLeaf returns a leaf without records, with room for at least room records.
 func (t *tree) newLeaf(width, room int) memory.Ref {
-	if room < 24 { // small leaves grow by more than a class
+	if room < 24 { // small leaves grow by more than one size class
 		room += room / 4
 	}
 	size := memory.GoodSize(leafHeader + min(room, mostRecords(width))*width)

@@ -2,7 +2,7 @@ package value
 
 import "spindle/internal/compress/lzf"
 
-// Compress returns text compressed to at most most bytes, for values that stay compressed. It returns nil if text takes
+// Compress returns text compressed to at most most bytes, for values that stay compressed. It returns nil if text needs
 // more. Only the core calls it.
 //
 // Lifetime: until the next call.

@@ -10,25 +10,27 @@ import (
 )
 
 // An Edit is one key's collection while a command changes it. It moves the collection between entry, packed root and
-// structure, and copies these for views. Its [Entry] decides about blocks. package keyspace hands it out. DESIGN.md has
-// the picture.
+// structure, and copies these for views. Its [Entry] decides about blocks. Package keyspace returns Edits to commands.
+// DESIGN.md has the picture.
 //
-// value.K1. It is valid until the key is removed or written by other means (another Edit of it too). It also ends when
-// the keyspace has handed out three more. Writes to other keys, other Edits' writes and lookups do not disturb it.
+// value.K1. An Edit is valid until the key is removed or written by other means (for example, by another Edit of the
+// key). It also ends when the keyspace has returned three more Edits. Writes to other keys, other Edits' writes and
+// lookups do not disturb it.
 // value.K2. Root, Splice, Replace, SetRoot and Reroot set the position for views (DESIGN.md: "Position"). A command
-// that uses another Edit in between calls Root or Enter when it comes back. So work on one collection at a time.
+// that uses another Edit in between calls Root or Enter when it returns to this one. So work on one collection at a
+// time.
 // value.K3. The results of Packed, Splice, Replace and Root are valid until the next call of one of them.
 // value.K4. An Edit calls no hooks: the command calls keyspace.DB.Touched once.
 type Edit struct {
 	// Edge is the way to the leaf that a kind with a tree last changed in place. It is forgotten when this Edit opens
-	// the structure for another change (Root) or replaces it. By value.K1 nothing else does that while the Edit is
-	// used.
+	// the structure for another change (Root) or replaces the structure. By value.K1 nothing else does that while the
+	// Edit is used.
 	Edge tree.Edge
 
 	entry Entry
 }
 
-// Find leads e to key in keys, and reports whether it is there. For package keyspace.
+// Find leads e to key in keys, and reports whether keys has key. For package keyspace.
 func (e *Edit) Find(keys *Keys, key []byte) bool {
 	e.Edge.Forget()
 	return e.entry.Find(keys, key)
@@ -36,13 +38,13 @@ func (e *Edit) Find(keys *Keys, key []byte) bool {
 
 func (e *Edit) Holds(keys *Keys) bool { return e.entry.Holds(keys) }
 
-// HandedOut tells other holders of the entry that it may get another value (value.E7). For package keyspace.
+// HandedOut tells other holders of the entry that its value may be replaced (value.E7). For package keyspace.
 func (e *Edit) HandedOut() { e.entry.changed() }
 
-// Hash is the key's hash in its index.
+// Hash returns the key's hash in its index.
 func (e *Edit) Hash() uint64 { return e.entry.Hash() }
 
-// Entry is the key's entry, for a caller that will give it another value. For package keyspace.
+// Entry returns the key's entry, for a caller that will give it another value. For package keyspace.
 func (e *Edit) Entry() *Entry {
 	e.Edge.Forget()
 	return &e.entry
@@ -52,24 +54,24 @@ func (e *Edit) Entry() *Entry {
 // themselves.
 func (e *Edit) Enter() { e.entry.Enter() }
 
-// Value is the present value.
+// Value returns the present value.
 func (e *Edit) Value() Value { return At(e.entry.ref) }
 
-// Key is the key, in place: until the next change through e.
+// Key returns the key, in place. It is valid until the next change through e.
 func (e *Edit) Key() []byte { return At(e.entry.ref).Key() }
 
-// Store is where structures allocate and free.
+// Store returns the store in which structures allocate and free.
 func (e *Edit) Store() *Store { return e.entry.keys.store }
 
 func (e *Edit) Heap() *memory.Heap { return e.entry.keys.store.Heap }
 
-// Rand is the source of random choices.
+// Rand returns the source of random choices.
 func (e *Edit) Rand() *rand.PCG { return e.entry.keys.store.Rand }
 
-// Encoding is the collection's present encoding.
+// Encoding returns the collection's present encoding.
 func (e *Edit) Encoding() Encoding { return e.Value().Encoding() }
 
-// Packed is the listpack or intset, in place, to be read; nil if there is a structure.
+// Packed returns the listpack or intset, in place, for reading only. It returns nil if the collection is a structure.
 func (e *Edit) Packed() []byte { return e.Value().Packed() }
 
 // Wide reports whether the structure's blocks are retired wide (value.B3).
@@ -78,10 +80,10 @@ func (e *Edit) Wide() bool {
 	return v.Rooted() && HeaderAt(v.Root()).Moved()
 }
 
-// Splice replaces del of the packed bytes at off by ins undefined ones. It returns all bytes, to be written to until
-// the next call. If del equals ins, or both are 0, it only makes the bytes writable.
+// Splice replaces del of the packed bytes at off by ins undefined ones. It returns all bytes; the caller may write to
+// them until the next call. If del equals ins, or both are 0, it only makes the bytes writable.
 //
-// Cost: the bytes after off move. There is a new block when the size needs it or a view reads the old one.
+// Cost: the bytes after off move. The bytes get a new block if the size requires it or a view reads the old block.
 func (e *Edit) Splice(off, del, ins int) []byte {
 	v := e.Value()
 	old := v.Packed()
@@ -101,8 +103,8 @@ func (e *Edit) Splice(off, del, ins int) []byte {
 	return next.bytes
 }
 
-// Replace makes the collection a packed one of n undefined bytes, and returns them to be written. It frees the old
-// content, packed or a structure, so the new bytes must not be read from it.
+// Replace makes the collection a packed one of n undefined bytes, and returns them for the caller to write. It frees
+// the old content, packed or a structure, so the new bytes must not be read from the old ones.
 func (e *Edit) Replace(enc Encoding, n int) []byte {
 	v := e.begin(enc)
 	if v.Packed() != nil {
@@ -124,8 +126,8 @@ func (e *Edit) begin(enc Encoding) Value {
 	return v
 }
 
-// Root returns the root block of the structure, writable: a copy if a view holds it (value.B1). The kind's state after
-// the header may be written until the next call.
+// Root returns the root block of the structure, writable. It is a copy if a view holds the old one (value.B1). The
+// caller may write the kind's state after the header until the next call.
 func (e *Edit) Root() memory.Ref {
 	e.Enter()
 	e.Edge.Forget()
@@ -139,7 +141,8 @@ func (e *Edit) Root() memory.Ref {
 	return dup
 }
 
-// Reroot replaces the root block by one that has taken over its blocks: for states that grow.
+// Reroot replaces the root block by root, a new one that has taken over the structure's blocks. It is for states that
+// grow.
 func (e *Edit) Reroot(root memory.Ref) {
 	v := e.begin(e.Encoding())
 	old := v.Root()
@@ -148,14 +151,15 @@ func (e *Edit) Reroot(root memory.Ref) {
 	e.Store().dropBlock(old)
 }
 
-// SetRoot makes the collection the structure at root, which is new (Store.NewRoot). It frees the old content, packed or
-// another structure, so that must have been read by now.
+// SetRoot makes the collection the structure at root, which must be new (Store.NewRoot). It frees the old content,
+// packed or another structure, so the caller must have finished reading that.
 func (e *Edit) SetRoot(enc Encoding, root memory.Ref) {
 	e.begin(enc)
 	e.replaceRoot(enc, root)
 }
 
-// SetEncoding gives the present content the encoding enc (listpack becomes listpackex). The caller changes its bytes.
+// SetEncoding gives the present content the encoding enc (listpack becomes listpackex). The caller changes the bytes of
+// the content.
 func (e *Edit) SetEncoding(enc Encoding) {
 	v := e.Value()
 	if v.Encoding() == enc {
@@ -181,8 +185,8 @@ func (e *Edit) replaceRoot(enc Encoding, root memory.Ref) {
 	*(*memory.Ref)(e.entry.reform(&f, v.Deadline(), 0)) = root
 }
 
-// inPlace makes the packed bytes n long in their present block, and returns nil if that is not possible. The old bytes
-// are still there. A block is kept until half of it would be unused.
+// inPlace gives the packed bytes the length n in their present block, or returns nil if that is not possible. The old
+// bytes keep their content. A block is kept until half of it would be unused.
 func (e *Edit) inPlace(v Value, enc Encoding, n int) []byte {
 	f := FormOf(v)
 	if !f.Rooted {
@@ -203,13 +207,14 @@ func (e *Edit) inPlace(v Value, enc Encoding, n int) []byte {
 	return p.bytes()
 }
 
-// staysRooted reports that n bytes do not move back into the entry. They do when at most half of what fits is left.
+// staysRooted reports whether n bytes stay in a root instead of moving back into the entry. They move back when at most
+// half of what fits in an entry is left.
 func staysRooted(klen, n int) bool { return !fitsInline(klen, 2*n) }
 
-// A successor is what will replace a collection's bytes.
+// A successor is the new place of a collection's bytes.
 type successor struct {
-	entry memory.Ref // 0: the bytes lie in root
-	root  memory.Ref // a packed one; 0: the bytes lie in entry
+	entry memory.Ref // 0 if the bytes lie in root
+	root  memory.Ref // a packed root; 0 if the bytes lie in entry
 	enc   Encoding
 	bytes []byte
 }
@@ -238,7 +243,7 @@ func (e *Edit) prepare(enc Encoding, n int, growing bool) (next successor) {
 	return next
 }
 
-// commit replaces the present content by next and frees it.
+// commit replaces the present content by next and frees the old content.
 func (e *Edit) commit(next successor) {
 	if next.entry != 0 {
 		e.entry.Put(next.entry)

@@ -8,14 +8,14 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Keys is the index of a database: it finds the entry of each key. An [Entry] writes its entries, or Add adds complete
-// ones.
+// Keys is the index of a database: it finds the entry of each key. An [Entry] writes the index's entries one by one,
+// and Add adds complete ones.
 type Keys struct {
 	table.Table
 	Ticks uint64 // the sum of the volatile keys' ticks (value.E4)
 
 	store *Store
-	sizes *Sizes // nil: no key was counted yet
+	sizes *Sizes // nil if no key has been counted yet
 }
 
 // Init makes s an empty index. home is as for table.Table.Init.
@@ -25,13 +25,14 @@ func (s *Keys) Init(store *Store, home int) {
 	s.store, s.Ticks, s.sizes = store, 0, nil
 }
 
-// Detach is Table.Detach: the keys are neither counted nor known any more.
+// Detach is Table.Detach. The keys are no longer counted or found.
 func (s *Keys) Detach() (root, due memory.Ref) {
 	s.Ticks, s.sizes = 0, nil
 	return s.Table.Detach()
 }
 
-// Add adds an entry made by NewEntry or Compose, unless its key is there. It reports whether it did. hash is the key's.
+// Add adds an entry made by NewEntry or Compose, unless the index has its key already. It reports whether it added the
+// entry. hash is the key's.
 func (s *Keys) Add(hash uint64, ref memory.Ref, volatile bool) (added bool) {
 	tick, added := s.Table.Add(hash, ref, volatile)
 	if tick != table.Never {
@@ -47,30 +48,31 @@ func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 	e.release(false)
 }
 
-// An Entry is one key of a database while it is written. It knows the key's place in the table, its block, and whether
-// a view reads it. Only it decides whether an entry is written in place or gets a new block, and whether the old block
-// is freed or retired. Commands use it through package keyspace, which handles clocks, hooks and expiry. Commands on
-// collections use an [Edit].
+// An Entry is one key of a database while it is written. It knows the key's place in the table, the key's block, and
+// whether a view reads the block. Only Entry decides whether an entry is written in place or gets a new block, and
+// whether the old block is freed or retired. Commands use it through package keyspace, which handles clocks, hooks and
+// expiry. Commands on collections use an [Edit].
 //
 // value.E1. An entry that a view reads is not written, except for its clock (table.N1). A new block replaces it, and
-// the old one is retired.
-// value.E2. Any other entry is written in place if its new form belongs into its block (belongs). Otherwise it gets a
-// new block, and the old one is freed.
-// value.E3. A key keeps its clock when its value changes, also in a new block. The caller gives the clock of a new key.
+// the old block is retired.
+// value.E2. Any other entry is written in place if a new block for its new form would have the same size (belongs).
+// Otherwise it gets a new block, and the old block is freed.
+// value.E3. A key keeps its clock when its value changes, also in a new block. For a new key, the caller provides the
+// clock.
 // value.E4. The table's tick of the key, and its part of Keys.Ticks, follow the deadline in the block.
-// value.E5. The old block is freed after the table leads to the new one, and its root after that, at the key's
+// value.E5. The old block is freed after the table leads to the new one. The old root is freed after that, at the key's
 // position.
 // value.E6. A place is valid while Table.Moves is unchanged. Otherwise the Entry searches its block again, by the hash,
 // before it needs the place.
 // value.E7. Code that gives a key another value changes Table.Moves, so that other holders of the entry search again.
-// value.E8. A key is counted in Keys.Sizes under its type and the size class in its entry. Entry keeps that true when
-// keys are removed, replaced or get another block. Package keyspace sets the class when the size has changed.
+// value.E8. A key is counted in Keys.Sizes under its type and the size class in its entry. Entry updates that when keys
+// are removed, replaced or get another block. Package keyspace sets the class when the size has changed.
 //
 // Lifetime: until the key is removed or gets another value by other means.
 type Entry struct {
 	keys  *Keys
-	place table.Place // only the hash when moves is 0
-	ref   memory.Ref  // the block; 0: there is no such key
+	place table.Place // has only the hash if moves is 0
+	ref   memory.Ref  // the block; 0 if the key does not exist
 	moves uint64      // Table.Moves when place was valid (value.E6)
 }
 
@@ -80,8 +82,8 @@ func (s *Store) NewEntry(f *Form, key []byte, deadline int64, clock uint32) (ref
 	return ref, Compose(ref, f, key, deadline, clock)
 }
 
-// Compose writes an entry of form f to the block at ref, which is in no table. It returns the address of the payload.
-// Any goroutine that owns the block. key does not lie in it.
+// Compose writes an entry of form f to the block at ref, which must be in no table. It returns the address of the
+// payload. Any goroutine that owns the block may call it. key must not lie in the block.
 func Compose(ref memory.Ref, f *Form, key []byte, deadline int64, clock uint32) (payload unsafe.Pointer) {
 	p := memory.Pointer(ref)
 	*(*uint32)(p) = clock
@@ -99,41 +101,41 @@ func (s *Store) CopyEntry(v Value, key []byte, clock uint32) memory.Ref {
 	return ref
 }
 
-// Find leads e to key in keys, and reports whether it is there.
+// Find leads e to key in keys, and reports whether keys has key.
 func (e *Entry) Find(keys *Keys, key []byte) bool {
 	p, ref := keys.Find(keys.HashOf(key), key)
 	e.keys, e.place, e.ref, e.moves = keys, p, ref, keys.Moves()
 	return ref != 0
 }
 
-// Stand leads e to the entry at ref, which is at p now.
+// Stand leads e to the entry at ref, whose present place is p.
 func (e *Entry) Stand(keys *Keys, p table.Place, ref memory.Ref) {
 	e.keys, e.place, e.ref, e.moves = keys, p, ref, keys.Moves()
 }
 
-// Holds reports whether e is in keys and where it was last seen. Then the key need not be searched again (value.E6,
+// Holds reports whether e is in keys and still where it was found. Then the key need not be searched again (value.E6,
 // value.E7).
 func (e *Entry) Holds(keys *Keys) bool {
 	return e.keys == keys && e.ref != 0 && e.moves == keys.Moves()
 }
 
-// Exists reports whether there is such a key.
+// Exists reports whether the key exists.
 func (e *Entry) Exists() bool { return e.ref != 0 }
 
-// Value is the present value.
+// Value returns the present value.
 func (e *Entry) Value() Value { return At(e.ref) }
 
-// Hash is the key's hash in its index.
+// Hash returns the key's hash in its index.
 func (e *Entry) Hash() uint64 { return e.place.Hash() }
 
-// Enter sets the position for views: the blocks retired next belong to this key.
+// Enter sets the position for views to this key, because the blocks retired next belong to it.
 func (e *Entry) Enter() {
 	if h := e.keys.store.Heap; h.Holding() {
 		h.SetPosition(e.keys.Home(), e.place.Hash())
 	}
 }
 
-// Shared reports whether a view reads the entry (value.E1). Cost: a compare with no live view; after a freeze, the
+// Shared reports whether a view reads the entry (value.E1). Cost: a compare if no view is open. After a freeze, the
 // first write copies one segment of the table.
 func (e *Entry) Shared() bool {
 	if e.keys.store.Heap.Frozen() == 0 {
@@ -145,7 +147,7 @@ func (e *Entry) Shared() bool {
 	return shared
 }
 
-// locate makes place valid (value.E6).
+// locate makes the field place valid (value.E6).
 func (e *Entry) locate() {
 	if e.moves != e.keys.Moves() {
 		e.place, e.moves = e.keys.Locate(e.place.Hash(), e.ref), e.keys.Moves()
@@ -153,7 +155,7 @@ func (e *Entry) locate() {
 }
 
 // Write gives key a value of form f and frees any old value. clock is for a new key. The caller writes the payload
-// before anything else is done with the databases.
+// before it does anything else with the databases.
 func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payload unsafe.Pointer) {
 	f.Volatile = deadline != 0
 	if e.ref == 0 {
@@ -179,7 +181,8 @@ func (e *Entry) Write(f *Form, key []byte, deadline int64, clock uint32) (payloa
 	return payload
 }
 
-// changed tells other holders of the entry that it has another value, perhaps in the same block (value.E7).
+// changed makes other holders of the entry search again, because it has another value, perhaps in the same block
+// (value.E7).
 func (e *Entry) changed() {
 	held := e.moves == e.keys.Moves()
 	if e.keys.Moved(); held {
@@ -187,7 +190,8 @@ func (e *Entry) changed() {
 	}
 }
 
-// Put gives key the entry at ref, clock included, which NewEntry or CopyEntry made for it. It frees any old value.
+// Put gives key the entry at ref, clock included. NewEntry or CopyEntry must have made that entry for key. Put frees
+// any old value.
 func (e *Entry) Put(ref memory.Ref) {
 	if e.ref == 0 {
 		e.insert(ref, At(ref).Deadline())
@@ -205,7 +209,7 @@ func (e *Entry) Put(ref memory.Ref) {
 	}
 }
 
-// SetDeadline gives the key another deadline, in Unix ms; 0: none.
+// SetDeadline gives the key another deadline, in Unix ms. 0 means none.
 func (e *Entry) SetDeadline(ms int64) {
 	v := At(e.ref)
 	f := FormOf(v)
@@ -213,8 +217,8 @@ func (e *Entry) SetDeadline(ms int64) {
 	e.reform(&f, ms, v.PayloadSize())
 }
 
-// Patch writes data at byte off of the string, which becomes raw and as long as needed, with zeros up to off. data does
-// not lie in the database.
+// Patch writes data at byte off of the string. The string becomes raw and as long as needed, with zeros up to off. data
+// must not lie in the database.
 func (e *Entry) Patch(off int, data []byte) {
 	v, s := At(e.ref), e.keys.store
 	e.Enter()
@@ -254,16 +258,16 @@ func (e *Entry) Remove() {
 	e.unlink(e.keys.Remove(&e.place), true)
 }
 
-// Detach removes the key from the database. Its root stays: it moves to another key.
+// Detach removes the key from the database without freeing its root, because the root moves to another key.
 func (e *Entry) Detach() {
 	e.locate()
 	e.unlink(e.keys.Remove(&e.place), false)
 }
 
-// Drop is Remove of the i-th key of d, which keeps the places of the others valid.
+// Drop is Remove of the i-th key of d. It keeps the places of the others valid.
 func (e *Entry) Drop(d *table.Due, i int) { e.unlink(e.keys.Drop(d, i), true) }
 
-// unlink frees an entry that the table no longer leads to, and with root also its root.
+// unlink frees an entry that the table no longer leads to. With root it also frees the entry's root.
 func (e *Entry) unlink(shared, root bool) {
 	v := At(e.ref)
 	if v.Volatile() {
@@ -299,7 +303,7 @@ func (e *Entry) releaseBlock(ref memory.Ref, shared bool) {
 	h.Retire(ref, memory.Keys)
 }
 
-// dropRoot frees the entry's former root.
+// dropRoot frees root, which the entry no longer has.
 func (e *Entry) dropRoot(t Type, root memory.Ref) {
 	e.Enter()
 	e.keys.store.DropRoot(t, root)
@@ -318,7 +322,7 @@ func (e *Entry) insert(ref memory.Ref, deadline int64) {
 	e.ref, e.moves = ref, 0
 }
 
-// reform makes the entry one of form f, of the same key, with this deadline. The first carry bytes of its payload stay,
+// reform gives the entry the form f and this deadline, with the same key. The first carry bytes of its payload stay,
 // also in a new block. The caller handles the root.
 func (e *Entry) reform(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
 	v := At(e.ref)
@@ -336,8 +340,8 @@ func (e *Entry) reform(f *Form, deadline int64, carry int) (payload unsafe.Point
 	return payload
 }
 
-// belongs reports whether an entry of form f belongs into the present block: a new block would have the same size. A
-// packed collection grows and shrinks often, so its block is kept until half of it would be unused.
+// belongs reports whether an entry of form f stays in the present block, because a new block would have the same size.
+// A packed collection grows and shrinks often, so its block is kept until half of it would be unused.
 func (e *Entry) belongs(f *Form) bool {
 	v := At(e.ref)
 	if shape := f.shape(); shape == v.shape() && shape&table.ShapeWide == 0 {
@@ -351,8 +355,8 @@ func (e *Entry) belongs(f *Form) bool {
 	return memory.GoodSize(size) == memory.GoodSize(v.Size())
 }
 
-// fresh returns a new entry of form f for the same key, with its clock (value.E3) and size class. replace puts it into
-// the table when its payload is written.
+// fresh returns a new entry of form f for the same key, with its clock (value.E3) and size class. After the caller has
+// written the payload, replace puts the entry into the table.
 func (e *Entry) fresh(f *Form, deadline int64) (ref memory.Ref, payload unsafe.Pointer) {
 	v := At(e.ref)
 	return e.keys.store.NewEntry(f, v.Key(), deadline, v.word())
@@ -367,8 +371,8 @@ func (e *Entry) replace(ref memory.Ref) {
 	}
 }
 
-// relink makes the table lead to ref and updates its ticks from deadline was to is (value.E4). shared means that a view
-// may still reach the old block.
+// relink makes the table lead to ref. It updates the ticks from the deadline was to the deadline is (value.E4). shared
+// means that a view may still reach the old block.
 func (e *Entry) relink(ref memory.Ref, was, is int64) (shared bool) {
 	s := e.keys
 	e.locate()
@@ -398,7 +402,7 @@ func (e *Entry) setRoot(enc Encoding, root memory.Ref) {
 	v.SetRoot(root)
 }
 
-// check proves what one entry can show of the rules. Only in builds that check.
+// check verifies the rules as far as one entry shows them. It runs only in builds that check.
 func (e *Entry) check() {
 	v, again := At(e.ref), *e
 	p, ref := e.keys.Find(e.place.Hash(), v.Key())
@@ -413,7 +417,7 @@ func (e *Entry) check() {
 	case again.Shared():
 		broken = "E1: a view reads what was just written"
 	}
-	if broken != "" { // That would allocate its arguments each time
+	if broken != "" { // invariant.That in the condition would allocate its arguments each time
 		invariant.That(false, "value.%s: %q at %x, found at %x", broken, v.Key(), e.ref, ref)
 	}
 }

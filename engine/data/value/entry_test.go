@@ -10,8 +10,8 @@ import (
 	"spindle/engine/data/table"
 )
 
-// An entryModel is a database of strings and packed sets, written only by Entries, and a Go map. Some Entries are held
-// while others write.
+// An entryModel is a database of strings and packed sets, written only by Entries, and a Go map. Some Entries are kept
+// while other Entries write.
 type entryModel struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -51,7 +51,7 @@ func newEntryModel(t *testing.T) *entryModel {
 	return m
 }
 
-// entry returns an Entry of key: a held one, or a new one, which may then be held.
+// entry returns an Entry of key: a kept one, or a new one, which the model may then keep.
 func (m *entryModel) entry(key string) *Entry {
 	e := m.held[key]
 	if e == nil || m.rng.IntN(3) == 0 {
@@ -72,7 +72,7 @@ func (m *entryModel) random(n int) string {
 	return string(b)
 }
 
-// form returns a value's form, with its payload.
+// form returns a form for a value of key, with the payload.
 func (m *entryModel) form(key string, deadline int64) (f Form, word memory.Ref, inline string, text string) {
 	size := m.rng.IntN(60)
 	switch m.rng.IntN(10) {
@@ -175,7 +175,7 @@ func (m *entryModel) step() {
 	}
 }
 
-// close reads a view whole, and closes it.
+// close compares a whole view with its expected content, and closes it.
 func (m *entryModel) close(i int) {
 	v := m.views[i]
 	for key, w := range v.want {
@@ -216,7 +216,7 @@ func (m *entryModel) same(where string, v Value, key string, want entryWant) {
 	}
 }
 
-// check compares everything, and value.E4 and value.E6 for the held Entries.
+// check compares everything with the model. It also checks value.E4, and value.E6 for the kept Entries.
 func (m *entryModel) check() {
 	if err := m.keys.Check(); err != nil {
 		m.t.Fatal(err)
@@ -242,8 +242,8 @@ func (m *entryModel) check() {
 	}
 }
 
-// TestEntryModel overwrites values of all forms with each other, with views of older states, which must not change. In
-// the end no memory may be left: each replaced value was freed once.
+// TestEntryModel overwrites values of all forms with each other, with views of older states, which must not change. At
+// the end no memory may be left, so each replaced value was freed once.
 func TestEntryModel(t *testing.T) {
 	m := newEntryModel(t)
 	empty := m.s.Heap.Used()
@@ -271,7 +271,8 @@ func TestEntryModel(t *testing.T) {
 	}
 }
 
-// TestEntryStays: an entry is written in place exactly when its form belongs into the block, and never under a view.
+// TestEntryStays: an entry is written in place exactly when a new block would have the same size, and never while a
+// view reads it.
 func TestEntryStays(t *testing.T) {
 	m := newEntryModel(t)
 	set := func(e *Entry, n int, deadline int64) memory.Ref {

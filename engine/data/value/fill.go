@@ -6,19 +6,19 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Unwritten reports that a piece of a long string, or of a range within a chunk, was never written (value.L5), so that
-// it is zeros. False says nothing about the bytes.
+// Unwritten reports whether a piece of a long string, or of a range within a chunk, was never written (value.L5). Such
+// a piece is zeros. If it returns false, the bytes may still be zeros.
 func Unwritten(piece []byte) bool {
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(piece))) - uintptr(unsafe.Pointer(&zeros))
 	return len(piece) > 0 && at < ChunkSize
 }
 
-// NewFilled returns the root of a string of n bytes. fill writes the bytes beginning at off into dst, in order, a chunk
-// at a time. dst is undefined before. Chunks of zeros are not stored (value.L5).
+// NewFilled returns the root of a string of n bytes. It calls fill with one chunk after the other; fill writes to dst
+// the bytes that begin at off. dst is undefined before. Chunks of zeros are not stored (value.L5).
 func (s *Store) NewFilled(n int, fill func(dst []byte, off int)) memory.Ref {
 	r := s.newRoot(chunksFor(n))
 	l := longAt(r)
-	spare := memory.Ref(0) // of ChunkSize bytes
+	spare := memory.Ref(0) // a spare block of ChunkSize bytes
 	for off := 0; off < n; off += ChunkSize {
 		size := min(n-off, ChunkSize)
 		c := spare

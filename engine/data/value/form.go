@@ -22,7 +22,7 @@ type Form struct {
 // wide reports whether the lengths do not fit the shape word (table.N2).
 func (f *Form) wide() bool { return f.KeyLen > table.MaxNarrowKey || f.Inline > table.MaxNarrowValue }
 
-// Size is the bytes of the entry.
+// Size returns the bytes of the entry.
 func (f *Form) Size() int {
 	n := 8 + f.KeyLen + f.Inline
 	if f.Rooted || f.Encoding == Int && f.Type == String {
@@ -37,10 +37,10 @@ func (f *Form) Size() int {
 	return n
 }
 
-// Cost is the bytes that the entry costs with its share of the index, without its root (Store.MemoryUsage).
+// Cost returns the bytes that the entry costs with its share of the index, without its root (Store.MemoryUsage).
 func (f *Form) Cost() int { return memory.GoodSize(f.Size()) + indexShare }
 
-// shape is the entry's second word.
+// shape returns the entry's second word.
 func (f *Form) shape() uint32 {
 	s := uint32(f.Type) | uint32(f.Encoding)<<table.ShapeEncoding
 	if f.Volatile {
@@ -65,7 +65,7 @@ func FormOf(v Value) Form {
 	}
 }
 
-// Size is the bytes of the entry.
+// Size returns the bytes of the entry.
 func (v Value) Size() int {
 	at, klen, vlen := v.lengths()
 	n := at + klen + vlen
@@ -73,7 +73,7 @@ func (v Value) Size() int {
 		n += 8
 	}
 	if invariant.Enabled {
-		if f := FormOf(v); n != f.Size() { // That would allocate its arguments each time
+		if f := FormOf(v); n != f.Size() { // invariant.That in the condition would allocate its arguments each time
 			invariant.That(false, "an entry of %d bytes, of the form %+v", n, f)
 		}
 	}
@@ -83,10 +83,11 @@ func (v Value) Size() int {
 // fitsInline reports whether n bytes of value fit in the entry.
 func fitsInline(klen, n int) bool { return klen+n <= MaxInline }
 
-// MaxInline is the most bytes of key and value in an entry. A longer value gets other blocks.
+// MaxInline is the most bytes of key and value that an entry can hold. A longer value gets other blocks.
 const MaxInline = memory.MaxSmall - 24
 
-// OfText is OfString of val, or the form of the integer n if val is one in canonical form.
+// OfText is OfString for val. But if val is an integer in canonical form, it makes f the form of an integer and returns
+// the integer n.
 func (f *Form) OfText(klen int, val []byte, volatile bool) (n int64) {
 	if n, ok := number.ParseInt(val); ok {
 		*f = IntForm(klen, volatile)
@@ -102,7 +103,7 @@ func IntForm(klen int, volatile bool) Form {
 }
 
 // OfString makes f the form of a string of n bytes as SET stores it. It writes f in place, because a load calls it
-// often. Copying a struct just written byte by byte would wait for all earlier stores.
+// often. Copying a struct that was just written byte by byte would wait for all earlier stores.
 func (f *Form) OfString(klen, n int, volatile bool) {
 	f.Type, f.Encoding, f.Rooted, f.Volatile, f.KeyLen, f.Inline = String, Raw, false, volatile, klen, n
 	if n <= MaxEmbStr {
@@ -129,9 +130,9 @@ func (f *Form) header(p unsafe.Pointer, deadline int64) (key int) {
 }
 
 // reshape gives an unshared entry the form f, with the same key, in place. It returns the address of the payload. If
-// the key has to move, the first carry bytes of the payload move along. The block has room.
+// the key has to move, the first carry bytes of the payload move along. The block must have room.
 func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Pointer) {
-	if f.Volatile != v.Volatile() { // first: the deadline lies where the key lay
+	if f.Volatile != v.Volatile() { // done first, because the deadline is stored where the key was
 		from, _, _ := v.lengths()
 		to := from + 8
 		if v.Volatile() {
@@ -143,7 +144,7 @@ func (v Value) reshape(f *Form, deadline int64, carry int) (payload unsafe.Point
 	return unsafe.Add(v.p, f.header(v.p, deadline)+f.KeyLen)
 }
 
-// PayloadSize is the number of bytes after the key: an inline value's, or 8.
+// PayloadSize returns the number of bytes after the key: the length of an inline value, or 8.
 func (v Value) PayloadSize() int {
 	f := FormOf(v)
 	if f.Rooted || f.Encoding == Int && f.Type == String {
@@ -166,12 +167,12 @@ func (v Value) OverwriteDeadline(ms int64) {
 // SetRoot gives an unshared rooted entry another root.
 func (v Value) SetRoot(root memory.Ref) { *(*memory.Ref)(v.payload()) = root }
 
-// PayloadBytes returns the n bytes at an entry's payload, to be written.
+// PayloadBytes returns the n bytes at an entry's payload, for the caller to write.
 func PayloadBytes(payload unsafe.Pointer, n int) []byte {
 	return unsafe.Slice((*byte)(payload), n)
 }
 
-// Fill writes an entry's payload: inline if the form stores it there, else word, which is an integer or a root.
+// Fill writes an entry's payload: inline if the form stores it inline, otherwise word, which is an integer or a root.
 func (f *Form) Fill(payload unsafe.Pointer, word memory.Ref, inline []byte) {
 	if f.Inline > 0 {
 		copy(PayloadBytes(payload, len(inline)), inline)

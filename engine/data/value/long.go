@@ -21,18 +21,18 @@ import (
 // value.L1. count = ceil(length / 64 KB), at most room. Every chunk but the last holds 64 KB. The last has room for at
 // least the rest.
 // value.L2. A root stamped at or below heap.Frozen(), or pinned, is not written (except for pin and moved). It is
-// copied, and in the copy every chunk is shared.
-// value.L3. A shared chunk is replaced, not written, while a view or a pin lives that may read it.
-// value.L4. The newest root owns its chunks. An older one, kept for a view or a pin, owns only its root block.
+// copied, and in the copy every chunk is marked as shared.
+// value.L3. A shared chunk is replaced, not written, while there is a view or a pin that may read it.
+// value.L4. The newest root owns its chunks. An older root, kept for a view or a pin, owns only its root block.
 // value.L5. A chunk word of 0 is a chunk of zeros that was never written. So SETRANGE far after the end costs nothing.
 type long struct {
 	epoch  uint64
 	length uint64
 	count  uint32
 	room   uint32
-	pin    uint64 // number of the pin that reads this root; 0: none; only the core uses it
-	origin uint64 // number of a pin that may read chunks shared with this root; 0 none
-	moved  uint64 // not 0: it was under another key, so views may know another position; only the core uses it
+	pin    uint64 // number of the pin that reads this root, or 0; only the core uses it
+	origin uint64 // number of a pin that may read chunks shared with this root, or 0
+	moved  uint64 // not 0 if the string was under another key (another position for views); only the core uses it
 }
 
 const longHeader = 48
@@ -63,10 +63,10 @@ func (l *long) chunk(i int) *uint64 {
 	return (*uint64)(unsafe.Add(unsafe.Pointer(l), longHeader+i*8))
 }
 
-// used is how many bytes of chunk i belong to the string.
+// used returns how many bytes of chunk i belong to the string.
 func (l *long) used(i int) int { return min(int(l.length)-i<<chunkShift, ChunkSize) }
 
-// piece returns chunk i's part of the string, to be read.
+// piece returns chunk i's part of the string, for reading only.
 func (l *long) piece(i int) []byte {
 	w := *l.chunk(i)
 	if w == 0 {
@@ -75,7 +75,7 @@ func (l *long) piece(i int) []byte {
 	return memory.Bytes(memory.Ref(w&chunkRef), l.used(i))
 }
 
-// cost is the bytes of the root and its chunks.
+// cost returns the bytes of the root and its chunks.
 func (l *long) cost() int {
 	n := memory.GoodSize(longBytes(int(l.room)))
 	for i := range int(l.count) {
@@ -86,22 +86,24 @@ func (l *long) cost() int {
 	return n
 }
 
-// A Store makes, changes and frees what values store outside their entries.
+// A Store allocates, changes and frees what values keep outside their entries.
 //
 // Owner: the core, in its turn. Any goroutine may call a pin's release.
 type Store struct {
 	Heap        *memory.Heap
-	Rand        *rand.PCG // of random choices
+	Rand        *rand.PCG // the source of random choices
 	Base        int64     // Unix ms of tick 0 of deadlines
 	Relocations int64     // blocks, and whole values, that Relocate has moved
-	// The encodings of collections since the data set was last empty. They decide the version of an RDB file.
+	// Used is the set of encodings that collections have had since the data set was last empty. It decides the version
+	// of an RDB file.
 	Used Encodings
-	// Counts a listpack of so many elements that its header cannot tell. Tests whose collections hold anything replace it.
+	// CountMany counts the elements of a listpack if the header cannot hold their number. Tests whose collections are
+	// not real listpacks replace it.
 	CountMany func(lp []byte) int
 
 	pins    pins
 	kinds   [kinds]Structure
-	freeing *memory.Returner // for what the turn frees itself
+	freeing *memory.Returner // for structures that the turn frees itself
 
 	packer *lzf.Packer // for Compress
 }
@@ -113,7 +115,7 @@ func (s *Store) Init(h *memory.Heap) {
 	h.Measure(KindLong, longMeasure)
 }
 
-// longMeasure estimates a string's bytes without reading its chunks, as cost does.
+// longMeasure estimates a string's bytes without reading its chunks, as cost would.
 func longMeasure(root memory.Ref) (bytes int64) {
 	l := longAt(root)
 	for i := range int(l.count) {
@@ -124,7 +126,7 @@ func longMeasure(root memory.Ref) (bytes int64) {
 	return bytes
 }
 
-// newRoot returns a root without chunks, with room for room of them.
+// newRoot returns a root without chunks, with room for room chunks.
 func (s *Store) newRoot(room int) memory.Ref {
 	r := s.Heap.Alloc(longBytes(room), memory.Values)
 	l := longAt(r)
@@ -155,14 +157,14 @@ func (s *Store) NewZeros(n int) memory.Ref {
 	return r
 }
 
-// NewApart is NewZeros of a string that will be written over several turns before it gets a key.
+// NewApart is NewZeros for a string that is written over several turns before it gets a key.
 func (s *Store) NewApart(n int) memory.Ref {
 	r := s.NewZeros(n)
-	longAt(r).moved = 1 // it has no position
+	longAt(r).moved = 1 // set because the string has no position yet
 	return r
 }
 
-// Adopt returns the root of a string whose n bytes lie in the run at ref, of purpose Values. The run is cut into
+// Adopt returns the root of a string whose n bytes lie in the run at ref, of purpose Values. The run is split into
 // chunks, not copied.
 func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	r := s.newRoot(chunksFor(n))
@@ -180,8 +182,9 @@ func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 	}
 }
 
-// writable returns the root to write instead of root, with room for n chunks (value.L2). If that is a new one, the old
-// one is freed. Cost: a compare. With a live view or a pin, or when room runs out, a copy of 8 bytes a chunk.
+// writable returns the root to write instead of root, with room for n chunks (value.L2). If the result is a new root,
+// the old root is freed. Cost: a compare. If a view or a pin reads the root, or there is no room left, a copy of 8
+// bytes a chunk.
 func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	l := longAt(root)
 	seen := l.epoch <= s.Heap.Frozen() || l.pin != 0
@@ -259,7 +262,7 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 		}
 	}
 	size := n
-	if w != 0 && n > used && n < ChunkSize { // it grows by appending: leave room for more
+	if w != 0 && n > used && n < ChunkSize { // the string grows by appends, so leave room for more
 		size = min(n+n/2, ChunkSize)
 	}
 	ref := s.Heap.Alloc(size, memory.Values)
@@ -276,8 +279,8 @@ func (s *Store) writableChunk(l *long, i, used, n int) []byte {
 	return b
 }
 
-// WriteLong writes data at byte off of the string at root, and returns the root that replaces it. A shorter string
-// grows with zeros up to off. New chunks that are all zeros are not allocated (value.L5).
+// WriteLong writes data at byte off of the string at root, and returns the root that replaces it. If the string is
+// shorter than off, it grows with zeros up to off. New chunks that are all zeros are not allocated (value.L5).
 func (s *Store) WriteLong(root memory.Ref, off int, data []byte) memory.Ref {
 	end := off + len(data)
 	root = s.writable(root, chunksFor(max(end, int(longAt(root).length))))
@@ -330,14 +333,14 @@ func (s *Store) copyLong(root memory.Ref) memory.Ref {
 	return r
 }
 
-// Move records that the value at root is moved to another key.
+// Move records that the value at root has moved to another key.
 func (s *Store) Move(root memory.Ref) {
-	if s.Heap.Frozen() != 0 { // views know it, or what it shares with an older root, by the old position
+	if s.Heap.Frozen() != 0 { // views know its blocks, or those shared with an older root, by the old position
 		longAt(root).moved = 1
 	}
 }
 
-// DropLong frees the string at root, which no key has any more. Cost: O(1); it frees up to 64 chunks itself.
+// DropLong frees the string at root, which no longer has a key. Cost: O(1); it frees up to 64 chunks itself.
 func (s *Store) DropLong(root memory.Ref) {
 	l := longAt(root)
 	switch {

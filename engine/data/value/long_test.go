@@ -16,8 +16,8 @@ func content(root memory.Ref) (b []byte) {
 	return b
 }
 
-// TestLongModel writes at random places of a string, with holds and pins on older states of it. It compares all of them
-// with byte slices.
+// TestLongModel writes at random places of a string, with holds and pins on older states of the string. It compares all
+// of them with byte slices.
 func TestLongModel(t *testing.T) {
 	h, err := memory.New(memory.Options{})
 	if err != nil {

@@ -38,10 +38,10 @@ func (s *Store) newPacked(n, room int) memory.Ref {
 	return ref
 }
 
-// Packed returns the bytes of a collection's listpack or intset, in place, in its entry or its root. It is nil for a
-// structure.
+// Packed returns the bytes of a collection's listpack or intset, in place, in its entry or its root. It returns nil for
+// a structure.
 //
-// Lifetime: as the Value's. Any goroutine may read a frozen value's.
+// Lifetime: that of the Value. Any goroutine may read the bytes of a frozen value.
 func (v Value) Packed() []byte {
 	if !v.Rooted() {
 		key, klen, vlen := v.lengths()

@@ -7,18 +7,18 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A pin keeps one long string unchanged for readers outside the turn: replies that are being sent from it.
+// A pin keeps one long string unchanged for readers outside the turn: replies that are being sent from its memory.
 //
 //	p1 (root R1) ◀── origin ── R2, pinned by p2 ◀── origin ── R3, the live one
 //	kept: what R3 replaced or dropped and R2 may still read is on p2's list while p2 lives, then on p1's
 //
 // value.P1. A block removed from a root that may share it with a pinned one is put on that pin's list.
-// value.P2. A pin without readers stands for its origin while that lives. Its list moves there, and at last to the
-// heap.
-// value.P3. Releases come from any goroutine and are queued; the turn takes them (Unpin).
-// value.P4. A flushed database is freed only when the readers of that time are done, because its values are not looked
-// at one by one.
-// value.P5. A number is never given out twice, and a pin's origin is older than the pin. So following origins ends.
+// value.P2. A pin without readers is replaced by its origin while the origin has readers. Its list moves to the origin,
+// and at last to the heap.
+// value.P3. Any goroutine may release a pin. Releases are queued, and the turn processes them (Unpin).
+// value.P4. A flushed database is freed only when all readers present at the flush are done, because its values are not
+// looked at one by one.
+// value.P5. A number is never used for two pins, and a pin's origin is older than the pin. So following origins ends.
 // value.P6. Blocks on a list count as parked (memory.Heap.Park): they will be freed, and evicting more keys would not
 // free them sooner.
 type pin struct {
@@ -29,7 +29,7 @@ type pin struct {
 	kept    []keptBlock
 }
 
-// A keptBlock is a block, or with tree a root with everything that hangs off it.
+// A keptBlock is a block, or with tree a root with its whole structure.
 type keptBlock struct {
 	ref  memory.Ref
 	tree bool
@@ -52,14 +52,14 @@ type parked struct {
 	pins []waited
 }
 
-// waited is a pin and how many of its readers must be done. Readers that came later do not matter.
+// waited is a pin and how many of its readers must finish. Readers that came later do not matter.
 type waited struct {
 	p    *pin
 	gone int
 }
 
-// holder returns the pin on whose list blocks for pin number go, or nil if no pin reads them any more. It shortens the
-// way through pins, so that a long chain is walked once.
+// holder returns the pin that keeps the blocks for the pin with this number, or nil if no pin reads them any more. It
+// shortens the chain of pins on its way, so that a long chain is walked once.
 func (p *pins) holder(number uint64) *pin {
 	at := p.all[number]
 	if at == nil || at.readers > 0 {
@@ -75,14 +75,14 @@ func (p *pins) holder(number uint64) *pin {
 
 func (p *pins) alive(number uint64) bool { return number != 0 && p.holder(number) != nil }
 
-// keep puts k on the list of the pin with this number, or of the pin it stands for.
+// keep puts k on the list of the pin with this number, or of the pin that replaces it (value.P2).
 func (s *Store) keep(number uint64, k keptBlock) {
 	at := s.pins.holder(number)
 	at.kept = append(at.kept, k)
 	s.Heap.Park(k.bytes(), k.objects())
 }
 
-// objects is k's part of the values that wait to be freed.
+// objects returns how many values k adds to those that wait to be freed.
 func (k keptBlock) objects() int {
 	if k.tree {
 		return 1
@@ -90,7 +90,7 @@ func (k keptBlock) objects() int {
 	return 0
 }
 
-// bytes is the size of k; of a string, an estimate without reading its chunks.
+// bytes returns the size of k. For a string it is an estimate, made without reading the chunks.
 func (k keptBlock) bytes() int64 {
 	if k.tree {
 		return longMeasure(k.ref)
@@ -98,8 +98,8 @@ func (k keptBlock) bytes() int64 {
 	return int64(memory.UsableSize(k.ref))
 }
 
-// Pin keeps the string at root unchanged until release, which any goroutine calls once. Its pieces may be read until
-// then.
+// Pin keeps the string at root unchanged until release, which must be called once, by any goroutine. The string's
+// pieces may be read until then.
 func (s *Store) Pin(root memory.Ref) (release func()) {
 	l, ps := longAt(root), &s.pins
 	if l.pin == 0 {
@@ -121,14 +121,14 @@ func (s *Store) Pin(root memory.Ref) (release func()) {
 	}
 }
 
-// Unpin processes the releases so far. The core calls it once a turn. It costs a load when there are none.
+// Unpin processes the releases so far. The core calls it once a turn. Without releases it costs one load.
 func (s *Store) Unpin() {
 	if s.pins.returned.Load() != 0 {
 		s.unpin()
 	}
 }
 
-// Pins is the number of pinned strings.
+// Pins returns the number of pinned strings.
 func (s *Store) Pins() int { return len(s.pins.all) }
 
 func (s *Store) unpin() {
@@ -142,7 +142,7 @@ func (s *Store) unpin() {
 		if p.readers--; p.readers > 0 {
 			continue
 		}
-		longAt(p.root).pin = 0 // its block still exists: if the string was dropped, it is on this list
+		longAt(p.root).pin = 0 // the block still exists, because a dropped string is on this list
 		if up := ps.holder(p.origin); up != nil {
 			up.kept = append(up.kept, p.kept...)
 		} else {
@@ -180,7 +180,7 @@ func (w *parked) waits() bool {
 	return false
 }
 
-// AfterPins runs f when all present readers of pinned strings have released them: at once if there are none.
+// AfterPins runs f when all present readers of pinned strings have released them. It runs f at once if there are none.
 func (s *Store) AfterPins(f func()) {
 	w := parked{run: f}
 	for _, p := range s.pins.all {
@@ -195,7 +195,7 @@ func (s *Store) AfterPins(f func()) {
 	s.pins.parked = append(s.pins.parked, w)
 }
 
-// release frees what the last pin kept. Views may still read it, under whatever key it had.
+// release frees the blocks that the last pin kept. Views may still read them, under whatever key they had.
 func (s *Store) release(list []keptBlock) {
 	for _, k := range list {
 		s.Heap.Unpark(k.bytes(), k.objects())

@@ -7,23 +7,24 @@ import (
 
 // This file moves values out of slabs that are being emptied (memory.Heap.Leaves).
 //
-// value.M1. No hold lives: only the turn reaches these blocks. A long string stays while a reply is sent from any
-// (value.P1).
-// value.M2. A collection of up to relocateAtOnce elements and relocateBytes moves in one step. It moves block by block,
-// or, if its kind has no Relocate, is replaced by a copy. A larger one with a Relocate moves in several steps.
+// value.M1. No hold is live, so that only the turn reaches these blocks. No long string moves while a reply is being
+// sent from one (value.P1).
+// value.M2. A collection of up to relocateAtOnce elements and relocateBytes moves in one step. It moves block by block.
+// If its kind has no Relocate, it is replaced by a copy instead. A larger collection whose kind has a Relocate moves in
+// several steps.
 // value.M3. The caller changes Table.Moves (value.E7), as table.Table.Relocate does.
 
-// relocateAtOnce is the most elements that move in one step: some tenths of a millisecond.
+// relocateAtOnce is the largest number of elements that move in one step, which takes some tenths of a millisecond.
 const relocateAtOnce = 512
 
-// relocateBytes is the most bytes of a collection that is copied to be moved.
+// relocateBytes is the size of the largest collection that is copied in order to move it.
 const relocateBytes = 256 << 10
 
-// never is the stop function of a single step.
+// never is the stop function for work that is done in a single step.
 func never() bool { return false }
 
-// Relocate moves the entry at ref and its root, if their slabs are being emptied. It returns where the entry is now.
-// large means that RelocateLarge must move its collection in steps.
+// Relocate moves the entry at ref and its root, if their slabs are being emptied. It returns the entry's present
+// address. large means that RelocateLarge must move the entry's collection in steps.
 func (s *Store) Relocate(ref memory.Ref) (to memory.Ref, large bool) {
 	to = s.RelocateBlock(ref, memory.Keys)
 	v := At(to)
@@ -53,8 +54,8 @@ func (s *Store) Relocate(ref memory.Ref) (to memory.Ref, large bool) {
 	return to, false
 }
 
-// RelocateLarge continues with a collection for which Relocate returned large. done is also true when v no longer is
-// one.
+// RelocateLarge continues with a collection for which Relocate returned large. done is also true if v is no longer such
+// a collection.
 func (s *Store) RelocateLarge(v Value, at *table.Spot, stop func() bool) (done bool) {
 	if !v.Exists() || !v.Rooted() || v.Type() == String {
 		return true

@@ -18,9 +18,9 @@ import (
 //
 // value.B1. A root block stamped at or below heap.Frozen() has readers of a view: it is copied, not written (except for
 // moved).
-// value.B2. The newest root owns its blocks. An older one, kept for a view, owns only its root block.
-// value.B3. moved is set once the collection has been under another key, so that views may know it by another position.
-// After that its blocks are retired wide. Only the core uses it.
+// value.B2. The newest root owns its blocks. An older root, kept for a view, owns only its root block.
+// value.B3. moved is set once the collection has been under another key, because views may then know it by another
+// position. After that its blocks are retired wide. Only the core uses moved.
 type Header struct {
 	Epoch uint64
 	moved uint32
@@ -35,13 +35,13 @@ var _ [HeaderBytes]byte = [unsafe.Sizeof(Header{})]byte{}
 // HeaderAt returns the header of the root block at ref.
 func HeaderAt(ref memory.Ref) *Header { return (*Header)(memory.Pointer(ref)) }
 
-// Kind is the kind of the root's structure.
+// Kind returns the kind of the root's structure.
 func (h *Header) Kind() memory.Kind { return memory.Kind(h.kind) }
 
 // Moved reports whether the root's blocks must be retired wide (value.B3).
 func (h *Header) Moved() bool { return h.moved != 0 }
 
-// Kinds of roots for package memory. The first ones are package keyspace's.
+// The kinds of roots for package memory. The first ones belong to package keyspace.
 const (
 	KindDatabase memory.Kind = 1 + iota // the table of a database
 	KindDue                             // its index of deadlines
@@ -62,18 +62,19 @@ const (
 	kinds = 32
 )
 
-// A Structure is the functions for roots of one kind, for callers that do not know the type.
+// A Structure is the set of functions for roots of one kind, for callers that do not know the type.
 //
 // All but Destroy get the newest root, in a turn. Count, Measure and Cost also get older ones.
 type Structure struct {
-	// Number of elements, which lazyfree counts. The turn itself frees up to FreeAtOnce.
+	// Count returns the number of elements, which lazyfree counts. The turn itself frees up to FreeAtOnce elements.
 	Count func(root memory.Ref) int
-	// Where the root has the number of elements, a u64; 0: keys of this kind are not counted in Keys.Sizes.
+	// LenAt is the offset in the root of the number of elements, a u64. 0 means that keys of this kind are not counted
+	// in Keys.Sizes.
 	LenAt int
-	// Frees root and all that hangs off it (purpose Values); any goroutine.
+	// Destroy frees root and all blocks that belong to it (purpose Values). Any goroutine may call it.
 	Destroy memory.Destroy
-	Measure func(root memory.Ref) int64            // about how many bytes, quickly
-	Cost    func(root memory.Ref, samples int) int // MEMORY USAGE: bytes, estimated from so many elements; 0: all
+	Measure func(root memory.Ref) int64            // returns about how many bytes root has, quickly
+	Cost    func(root memory.Ref, samples int) int // bytes for MEMORY USAGE, estimated from samples elements; 0: all
 	Copy    func(s *Store, root memory.Ref) memory.Ref
 
 	// Relocate moves the root's blocks out of slabs being emptied. It continues at at, until stop returns true
@@ -83,10 +84,10 @@ type Structure struct {
 	Blocks   func(root memory.Ref, yield func(memory.Ref) bool)
 }
 
-// FreeAtOnce is how many elements the turn frees itself. A reclaimer frees more.
+// FreeAtOnce is how many elements the turn frees itself. A reclaimer frees larger structures.
 const FreeAtOnce = 64
 
-// Register registers a kind of roots, before the first of them.
+// Register registers a kind of roots. It must be called before the first such root is made.
 func (s *Store) Register(k memory.Kind, f Structure) {
 	invariant.That(k > KindTree && k < kinds && s.kinds[k].Destroy == nil, "kind %d registered twice or out of range", k)
 	s.kinds[k] = f
@@ -104,7 +105,7 @@ func (s *Store) NewRoot(k memory.Kind, n int) memory.Ref {
 	return ref
 }
 
-// dupRoot returns a copy of a root block, which will replace it.
+// dupRoot returns a copy of a root block. The copy will replace the block.
 func (s *Store) dupRoot(root memory.Ref) memory.Ref {
 	n := memory.UsableSize(root)
 	ref := s.Heap.Alloc(n, memory.Values)
@@ -113,7 +114,7 @@ func (s *Store) dupRoot(root memory.Ref) memory.Ref {
 	return ref
 }
 
-// dropBlock frees only the root block. A newer root has taken over its blocks (value.B2).
+// dropBlock frees only the root block, because a newer root has taken over its blocks (value.B2).
 func (s *Store) dropBlock(root memory.Ref) {
 	if h := HeaderAt(root); h.Epoch > s.Heap.Frozen() {
 		s.Heap.Free(root, memory.Values)
@@ -122,7 +123,7 @@ func (s *Store) dropBlock(root memory.Ref) {
 	}
 }
 
-// DropRoot frees the root of an entry of type t, at the position that is set. Cost: O(1); it frees up to 64 elements
+// DropRoot frees the root of an entry of type t, at the present position. Cost: O(1); it frees up to 64 elements
 // itself.
 func (s *Store) DropRoot(t Type, root memory.Ref) {
 	if t == String {
@@ -135,7 +136,7 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 		s.dropBlock(root)
 		return
 	}
-	objects := 0 // for INFO: values that are too large to be freed at once
+	objects := 0 // values that are too large to be freed at once, for INFO
 	if s.kinds[kind].Count(root) > FreeAtOnce {
 		objects = 1
 	}
@@ -149,13 +150,13 @@ func (s *Store) DropRoot(t Type, root memory.Ref) {
 	}
 }
 
-// Count is the number of elements of a value stored in a structure.
+// Count returns the number of elements of a value stored in a structure.
 func (s *Store) Count(v Value) int {
 	root := v.Root()
 	return s.kinds[HeaderAt(root).Kind()].Count(root)
 }
 
-// Weight is about the number of elements that a reader of the whole of v passes: a KB of a string is one. O(1).
+// Weight returns about how many elements a reader of the whole of v passes. A KB of a string counts as one. O(1).
 func (s *Store) Weight(v Value) int {
 	const packedElement = 16 // bytes
 	switch root := v.Root(); {
@@ -182,17 +183,17 @@ func (s *Store) CopyRoot(v Value) memory.Ref {
 	return s.kinds[kind].Copy(s, root)
 }
 
-// MoveRoot records that the value of type t at root is moved to another key.
+// MoveRoot records that the value of type t at root has moved to another key.
 func (s *Store) MoveRoot(t Type, root memory.Ref) {
 	if t == String {
 		s.Move(root)
-	} else if s.Heap.Frozen() != 0 { // views know it, or what it shares with an older root, by the old position
+	} else if s.Heap.Frozen() != 0 { // views know its blocks, or those shared with an older root, by the old position
 		HeaderAt(root).moved = 1
 	}
 }
 
-// MemoryUsage is the cost of v's entry in bytes, with its share of the index. samples bounds how many elements of a
-// collection it looks at (0: all).
+// MemoryUsage returns the cost of v's entry in bytes, with its share of the index. It looks at no more than samples
+// elements of a collection; 0 means all.
 func (s *Store) MemoryUsage(v Value, samples int) int {
 	n := memory.GoodSize(v.Size()) + indexShare
 	root := v.Root()
@@ -208,7 +209,8 @@ func (s *Store) MemoryUsage(v Value, samples int) int {
 	return n
 }
 
-// DestroyEntry frees the entry at ref and its root, for table.Destroy. Any goroutine, when the kinds are registered.
+// DestroyEntry frees the entry at ref and its root, for table.Destroy. Any goroutine may call it after the kinds are
+// registered.
 func (s *Store) DestroyEntry(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	if v := At(ref); v.Rooted() {
 		var rest memory.Ref

@@ -1,10 +1,10 @@
 // Package value is one value in place: its type, its encoding and where its bytes are.
 //
-// Owner: the core writes, under R1. A saver reads values of the View it was handed (R4).
+// Owner: the core writes, under R1. A saver reads values of the View that it was given (R4).
 // Never: allocates on the Go heap per value, or knows what a command is.
-// Start here. form.go has the layout of the block that key and value share. Only entry.go writes it into a database.
-// long.go holds strings that do not fit such a block. packed.go and structure.go hold the other types' bytes and roots,
-// and edit.go changes those. DESIGN.md has the picture.
+// Start here. form.go has the layout of the block that key and value share. Only entry.go writes that block into a
+// database. long.go holds strings that do not fit such a block. packed.go and structure.go hold the bytes and roots of
+// the other types, and edit.go changes those. DESIGN.md has the picture.
 package value
 
 import (
@@ -16,7 +16,7 @@ import (
 	"spindle/internal/number"
 )
 
-// A Type is what TYPE replies.
+// A Type is a type of values, as TYPE shows it.
 type Type uint8
 
 const (
@@ -30,12 +30,12 @@ const (
 	Module
 )
 
-// String is the type's name as TYPE replies it; "none" for a key that does not exist.
+// String returns the type's name as TYPE shows it. For a key that does not exist it returns "none".
 func (t Type) String() string { return typeNames[t&7] }
 
 var typeNames = [8]string{"none", "string", "list", "set", "zset", "hash", "stream", "module"}
 
-// An Encoding is what OBJECT ENCODING replies.
+// An Encoding is an encoding of values, as OBJECT ENCODING shows it.
 type Encoding uint8
 
 const (
@@ -50,12 +50,12 @@ const (
 	SkipList
 	StreamTree
 
-	// StreamProducers is no encoding of a value. Encodings note it of streams that remember producers' messages, which
-	// few forms of files can hold.
+	// StreamProducers is not an encoding of a value. It is noted in Encodings when a stream remembers producers'
+	// message names, which few file formats can hold.
 	StreamProducers
 )
 
-// String is the encoding's name as OBJECT ENCODING replies it.
+// String returns the encoding's name as OBJECT ENCODING shows it.
 func (e Encoding) String() string { return encodingNames[e&15] }
 
 var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex", "quicklist", "intset", "hashtable",
@@ -65,24 +65,25 @@ var encodingNames = [16]string{"raw", "int", "embstr", "listpack", "listpackex",
 // Encodings is a set of encodings for each type.
 type Encodings [8]uint16
 
-// Note adds an encoding of t.
+// Note adds the encoding e of type t.
 func (s *Encodings) Note(t Type, e Encoding) { s[t&7] |= 1 << e }
 
-// Has reports whether t's encoding e is in the set.
+// Has reports whether the encoding e of type t is in the set.
 func (s *Encodings) Has(t Type, e Encoding) bool { return s[t&7]&(1<<e) != 0 }
 
-// Any reports whether any encoding of t is in the set.
+// Any reports whether any encoding of type t is in the set.
 func (s *Encodings) Any(t Type) bool { return s[t&7] != 0 }
 
-// MaxEmbStr is the longest string that OBJECT ENCODING calls embstr.
+// MaxEmbStr is the length of the longest string that OBJECT ENCODING calls embstr.
 const MaxEmbStr = 44
 
-// A Value is an entry of a database in place. The zero Value means "no such key". table.Entry has its picture.
+// A Value is an entry of a database in place. The zero Value means that there is no such key. table.Entry has the
+// picture of an entry.
 //
 // Lifetime: until the next write to its database; from a View, until the View is closed.
 type Value struct{ p unsafe.Pointer }
 
-// At returns the value of the entry at ref, the zero Value for 0.
+// At returns the value of the entry at ref, or the zero Value if ref is 0.
 func At(ref memory.Ref) Value {
 	if ref == 0 {
 		return Value{}
@@ -90,7 +91,7 @@ func At(ref memory.Ref) Value {
 	return Value{memory.Pointer(ref)}
 }
 
-// Exists reports whether there is such a key.
+// Exists reports whether the key exists.
 func (v Value) Exists() bool { return v.p != nil }
 
 func (v Value) shape() uint32 { return *(*uint32)(unsafe.Add(v.p, 4)) }
@@ -112,10 +113,10 @@ func (v Value) payload() unsafe.Pointer {
 	return unsafe.Add(v.p, key+klen)
 }
 
-// Key is the key's bytes, in place.
+// Key returns the key's bytes, in place.
 func (v Value) Key() []byte { return table.EntryKey(v.p) }
 
-// Type is the value's type; None for the zero Value.
+// Type returns the value's type, or None for the zero Value.
 func (v Value) Type() Type {
 	if v.p == nil {
 		return None
@@ -123,7 +124,7 @@ func (v Value) Type() Type {
 	return Type(v.shape() & table.ShapeType)
 }
 
-// TypeName is what TYPE replies: the type's name, or the name of the module's type.
+// TypeName returns the name that TYPE shows: that of the type, or that of the module's type.
 func (v Value) TypeName() string {
 	t := v.Type()
 	if t == Module && HeaderAt(v.Root()).Kind() == KindBloom {
@@ -132,28 +133,29 @@ func (v Value) TypeName() string {
 	return t.String()
 }
 
-// BloomName is the type name of a Bloom filter in TYPE and in RDB: RedisBloom's name.
+// BloomName is the type name of a Bloom filter in TYPE and in RDB. RedisBloom uses this name.
 const BloomName = "MBbloom--"
 
-// Encoding is the value's encoding, in Redis's terms.
+// Encoding returns the value's encoding, in Redis's terms.
 func (v Value) Encoding() Encoding { return Encoding(v.shape() >> table.ShapeEncoding & 15) }
 
-// Deadline is when the key expires, in Unix ms; 0 is never.
+// Deadline returns when the key expires, in Unix ms. 0 means never.
 func (v Value) Deadline() int64 { return table.EntryDeadline(v.p) }
 
 func (v Value) Volatile() bool { return v.shape()&table.ShapeVolatile != 0 }
 
-// Long reports whether the value is a string stored in chunks outside its entry. A reply may send its pieces under
-// keyspace.DB.Pin.
+// Long reports whether the value is a string stored in chunks outside its entry. A reply may send its pieces while it
+// is pinned (keyspace.DB.Pin).
 func (v Value) Long() bool {
 	return v.shape()&(table.ShapeRooted|table.ShapeType) == table.ShapeRooted|uint32(String)
 }
 
-// Rooted reports whether the value has a block outside its entry: a long string, a long listpack or intset, a
-// structure.
+// Rooted reports whether the value has a block outside its entry. That is so for a long string, a long listpack or
+// intset, and a structure.
 func (v Value) Rooted() bool { return v.shape()&table.ShapeRooted != 0 }
 
-// Root is the value's block outside its entry, 0 if it lies inline. All but a string's begin with a Header.
+// Root returns the value's block outside its entry, or 0 if the value lies inline. All roots except a string's begin
+// with a Header.
 func (v Value) Root() memory.Ref {
 	if !v.Rooted() {
 		return 0
@@ -161,7 +163,7 @@ func (v Value) Root() memory.Ref {
 	return *(*memory.Ref)(v.payload())
 }
 
-// Len is a string's length in bytes; of an integer, that of its decimal form.
+// Len returns a string's length in bytes. For an integer it is the length of the decimal form.
 func (v Value) Len() int {
 	shape := v.shape()
 	if shape&table.ShapeRooted != 0 {
@@ -175,8 +177,8 @@ func (v Value) Len() int {
 	return vlen
 }
 
-// Int returns the value of a string stored as an integer (Encoding Int). It returns false for any other, even if its
-// text is a number.
+// Int returns the value of a string stored as an integer (Encoding Int). It returns false for any other value, even if
+// its text is a number.
 func (v Value) Int() (int64, bool) {
 	if v.Encoding() != Int {
 		return 0, false
@@ -184,8 +186,8 @@ func (v Value) Int() (int64, bool) {
 	return *(*int64)(v.payload()), true
 }
 
-// Integer returns the address of a string stored as an integer, nil for any other value. It is written to only while no
-// view reads the entry.
+// Integer returns the address of a string stored as an integer, or nil for any other value. The caller may write to it
+// only while no view reads the entry.
 func (v Value) Integer() *int64 {
 	if v.shape()&(table.ShapeType|15<<table.ShapeEncoding) != uint32(String)|uint32(Int)<<table.ShapeEncoding {
 		return nil
@@ -211,9 +213,9 @@ func (v Value) Contiguous() ([]byte, bool) {
 	return unsafe.Slice((*byte)(unsafe.Add(v.p, key+klen)), vlen), true
 }
 
-// Bytes returns a string's content in one piece: in place if possible, else written to scratch.
+// Bytes returns a string's content in one piece: in place if possible, otherwise written to scratch.
 //
-// Lifetime: as the Value's, or until scratch is used again. The caller writes to neither.
+// Lifetime: that of the Value, or until scratch is used again. The caller writes to neither.
 func (v Value) Bytes(scratch []byte) []byte {
 	if b, ok := v.Contiguous(); ok {
 		return b
@@ -236,7 +238,7 @@ func (v Value) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-// Range is Bytes of the bytes from..to-1; 0 <= from <= to <= Len.
+// Range is Bytes for the bytes from..to-1. It requires 0 <= from <= to <= Len.
 func (v Value) Range(from, to int, scratch []byte) []byte {
 	if b, ok := v.Contiguous(); ok {
 		return b[from:to]
@@ -278,12 +280,12 @@ func (v Value) Chunks(yield func([]byte) bool) {
 	}
 }
 
-// Clock is the 24-bit LRU clock or LFU counter. A frozen entry's clock also shows the present state (table.N1).
+// Clock returns the 24-bit LRU clock or LFU counter. A frozen entry's clock also shows the present state (table.N1).
 func (v Value) Clock() uint32 { return atomic.LoadUint32((*uint32)(v.p)) & clockMask }
 
 const clockMask = 1<<sizeShift - 1
 
-// SetClock writes the clock, in a turn. It also writes to frozen entries: savers read this one word as it is
+// SetClock writes the clock, in a turn. It also writes to frozen entries, whose savers read the present clock
 // (table.N1).
 func (v Value) SetClock(clock uint32) {
 	c := (*uint32)(v.p)
@@ -292,5 +294,5 @@ func (v Value) SetClock(clock uint32) {
 	}
 }
 
-// indexShare is about the cost of a key in its table.
+// indexShare is about how many bytes a key costs in its table.
 const indexShare = 12

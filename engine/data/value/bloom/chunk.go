@@ -2,7 +2,7 @@ package bloom
 
 import "spindle/engine/data/value"
 
-// WriteAt writes data at byte off of the chain's bits, in which the links follow each other. data must lie within one
+// WriteAt writes data at byte off of the chain's bits, which are those of all links in order. data must lie within one
 // link.
 //
 // Errors: an OffsetError.
@@ -20,7 +20,7 @@ func WriteAt(e *value.Edit, off int64, data []byte) error {
 	return nil
 }
 
-// An OffsetError says why data does not fit at an offset.
+// An OffsetError tells why data does not fit at an offset.
 type OffsetError string
 
 func (e OffsetError) Error() string { return string(e) }
@@ -44,7 +44,7 @@ func (w *writer) put(l *link, at uint64, data []byte) {
 
 func allZero(p []byte) bool { return string(p) == string(zeros[:len(p)]) }
 
-// find returns the link of byte off of the chain, and the offset in it; -1 if there is none.
+// find returns the link that has byte off of the chain, and the offset in that link. It returns -1 if there is none.
 func (r *root) find(off int64) (i int, at uint64) {
 	if off < 0 {
 		return -1, 0

@@ -6,8 +6,9 @@
 // the bits in memory, filter.go looks up and adds. header.go is the form of a chain in BF.SCANDUMP. structure.go frees,
 // copies and measures.
 //
-// The bits of an item, their number and the growth of a chain are an interface. A server with RedisBloom must give the
-// same answers for the same filter, and so must we. It may be moved by RDB, by BF.LOADCHUNK or command by command.
-// Source: what RedisBloom 2.8 publishes of its behaviour. That is documentation, tests, file format, and the constants
-// of its hash and of its sizes. None of its code is here.
+// The bits of an item, their number and the growth of a chain are part of the interface. A filter may be moved between
+// servers by RDB, by BF.LOADCHUNK or command by command. A server with RedisBloom and this server must give the same
+// answers for the same filter.
+// Source: what RedisBloom 2.8 publishes about its behaviour. That is documentation, tests, file format, and the
+// constants of its hash and of its sizes. None of its code is here.
 package bloom

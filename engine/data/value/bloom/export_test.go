@@ -2,8 +2,8 @@ package bloom
 
 import "spindle/engine/data/value"
 
-// Written yields every leaf of v's filter that was ever written, with its link and its number. Tests compare filters of
-// any size by it. Walking the leaves that were never written would take too long.
+// Written yields every leaf of v's filter that was ever written, with its link and its number. Tests use it to compare
+// filters of any size, because walking the leaves that were never written would take too long.
 func Written(v value.Value, yield func(link int, leaf uint64, p []byte)) {
 	r := rootAt(v.Root())
 	for i := range int(r.links) {

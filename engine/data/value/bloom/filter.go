@@ -18,8 +18,8 @@ var (
 
 // A Bound limits what one call may demand of chains. A nil Bound allows everything.
 type Bound struct {
-	Bytes  uint64 // the most that a chain may have
-	Probes int    // bits that may still be tested; an item that has begun is finished
+	Bytes  uint64 // the most bytes that a chain may have
+	Probes int    // bits that may still be tested; the current item may exceed it
 }
 
 // spend subtracts probes from the bound.
@@ -29,13 +29,13 @@ func (b *Bound) spend(probes int) {
 	}
 }
 
-// spent reports that no further item may be looked up.
+// spent reports whether no further item may be looked up.
 func (b *Bound) spent() bool { return b != nil && b.Probes < 0 }
 
-// allows reports whether a chain may have so many bytes.
+// allows reports whether a chain may have this many bytes.
 func (b *Bound) allows(bytes uint64) bool { return b == nil || bytes <= b.Bytes }
 
-// in reports whether all bits of p are set in l, and how many it tested.
+// in reports whether all bits of p are set in l. probes is the number of bits tested.
 func (p itemBits) in(l *link) (in bool, probes int) {
 	mod := l.modulus()
 	for i := range uint64(l.hashes) {
@@ -48,7 +48,7 @@ func (p itemBits) in(l *link) (in bool, probes int) {
 	return true, int(l.hashes)
 }
 
-// modulus is the number of bits in l that items may use.
+// modulus returns the number of bits in l that items may use.
 func (l *link) modulus() uint64 { return modulus(l.bits, l.power) }
 
 func modulus(bits uint64, power uint8) uint64 {
@@ -58,8 +58,8 @@ func modulus(bits uint64, power uint8) uint64 {
 	return bits
 }
 
-// has reports whether an item at p is in the chain. It begins with the newest link, which holds the most items. It
-// subtracts the tested bits from b.
+// has reports whether the item with the bits p is in the chain. It begins with the newest link, which holds the most
+// items. It subtracts the tested bits from b.
 func (r *root) has(p itemBits, b *Bound) bool {
 	for i := int(r.links) - 1; i >= 0; i-- {
 		in, probes := p.in(r.link(i))
@@ -78,7 +78,7 @@ func IsFilter(v value.Value) bool {
 // Add adds item and reports whether it is new, as far as a Bloom filter can tell.
 //
 // Errors: ErrFull, ErrNoRoom, ErrBound, ErrWork; then nothing has changed.
-// Cost: nothing is written for an existing item. Under a view up to as many leaves are copied as an item has bits.
+// Cost: nothing is written for an existing item. If a view is open, as many leaves may be copied as an item has bits.
 func Add(e *value.Edit, item []byte, b *Bound) (added bool, err error) {
 	if b.spent() {
 		return false, ErrWork

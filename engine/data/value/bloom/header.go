@@ -9,14 +9,14 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Chain describes a chain without its links.
+// A Chain is the description of a chain without its links.
 type Chain struct {
 	Items   uint64
 	Growth  uint32
 	Options Options
 }
 
-// A Link describes one filter without its bits.
+// A Link is the description of one filter without its bits.
 type Link struct {
 	Capacity uint64
 	Error    float64
@@ -25,7 +25,7 @@ type Link struct {
 	Bytes    uint64
 	Items    uint64
 	Hashes   uint32
-	Power    uint8 // not 0: bits are numbered modulo 1<<Power
+	Power    uint8 // if not 0, bits are numbered modulo 1<<Power
 }
 
 func (l *link) describe() Link {
@@ -114,7 +114,7 @@ func FromHeader(s *value.Store, header []byte, b *Bound) (memory.Ref, error) {
 // Links reports whether a chain may have n links.
 func Links(n uint64) bool { return n > 0 && n <= MaxLinks }
 
-// Hashes is the number of hashes of an item in all links together.
+// Hashes returns the number of hashes of an item in all links together.
 func Hashes(links []Link) (n uint64) {
 	for i := range links {
 		n += uint64(links[i].Hashes)
@@ -125,26 +125,26 @@ func Hashes(links []Link) (n uint64) {
 // Known reports whether o has only known options.
 func (o Options) Known() bool { return o&^knownOptions == 0 }
 
-// Usable reports whether lookups in l are safe: they stay within its bytes and are quick.
+// Usable reports whether lookups in l are safe: they stay within its bytes and take little time.
 func (l Link) Usable() bool {
 	mod := modulus(l.Bits, l.Power)
 	return l.Error > 0 && l.Error < 1 && l.Bytes > 0 && l.Bytes <= MaxBytes && l.Power <= 63 && l.Bits <= l.Bytes*8 &&
 		mod > 0 && mod <= l.Bytes*8 && l.Hashes > 0 && l.Hashes <= maxHashes
 }
 
-// sound reports whether l is a filter as RedisBloom has made them since 2.0, which BF.LOADCHUNK requires. It is Usable,
-// and its figures agree.
+// sound reports whether l is Usable and its figures agree. This holds for every filter that RedisBloom has made since
+// 2.0, and BF.LOADCHUNK requires it.
 func (l Link) sound() bool {
 	return l.Usable() && l.Bits == l.Bytes*8 && math.Ceil(ln2*l.PerItem) == float64(l.Hashes)
 }
 
-// A Filling builds a chain that is in no keyspace yet, piece by piece.
+// A Filling builds, piece by piece, a chain that is not yet in a keyspace.
 type Filling struct {
 	store *value.Store
 	root  memory.Ref
 }
 
-// Begin begins a chain whose links are all Usable.
+// Begin begins a chain. All links must be Usable.
 func (f *Filling) Begin(s *value.Store, c Chain, links []Link) {
 	f.store, f.root = s, newRoot(s, len(links))
 	r := rootAt(f.root)
@@ -154,10 +154,10 @@ func (f *Filling) Begin(s *value.Store, c Chain, links []Link) {
 	}
 }
 
-// Root is the chain filled so far; 0 before Begin.
+// Root returns the chain filled so far, or 0 before Begin.
 func (f *Filling) Root() memory.Ref { return f.root }
 
-// Put writes data at byte at of link i, which has room for it.
+// Put writes data at byte at of link i, which must have room for it.
 func (f *Filling) Put(i int, at uint64, data []byte) {
 	w := writer{f.store.Heap, rootAt(f.root), true}
 	w.put(w.root.link(i), at, data)

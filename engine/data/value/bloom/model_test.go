@@ -31,10 +31,10 @@ func create(t testing.TB, k *keyspace.Keyspace, key string, p bloom.Params) *val
 	return k.DB(0).CreateRoot([]byte(key), value.Module, value.Raw, root)
 }
 
-// A model is the simplest correct implementation: the items added.
+// A model is the simplest correct implementation: a set of the items added.
 type model struct{ items map[uint64]bool }
 
-// digest is a hash of everything in a filter.
+// digest returns a hash of everything in a filter.
 func digest(v value.Value) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -61,8 +61,8 @@ func bytesOf(v value.Value) []byte {
 	return b
 }
 
-// TestModel does random steps on filters, while views are taken, read and closed. Each added item is found, a view
-// shows the state when it was taken, and in the end no memory is left.
+// TestModel does random steps on filters, while views are opened, read and closed. Each added item is found, a view
+// shows the state when it was opened, and at the end no memory is left.
 func TestModel(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { runModel(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -184,7 +184,7 @@ func runModel(t *testing.T, rng *rand.Rand) {
 	}
 }
 
-// verify compares a view with the state when it was taken, and closes it.
+// verify compares a view with the state when it was opened, and closes the view.
 func verify(t *testing.T, f frozen) {
 	t.Helper()
 	seen := 0
@@ -264,7 +264,8 @@ func TestReadersDuringWrites(t *testing.T) {
 }
 
 // TestFalsePositives: a filter filled to its capacity errs as often as theory predicts. The bounds are six standard
-// deviations of a binomial wide: one run in a billion would fail by chance. The items are always the same.
+// deviations of a binomial distribution wide, so one run in a billion would fail by chance. The items are always the
+// same.
 func TestFalsePositives(t *testing.T) {
 	const asked = 200_000
 	for _, rate := range []float64{0.2, 0.05, 0.01, 0.001} {
@@ -285,18 +286,18 @@ func TestFalsePositives(t *testing.T) {
 						wrong++
 					}
 				}
-				// This many bits are set; false positives add none. Each of k bits of m hits a set one with this
-				// probability:
+				// This many bits are set; false positives add none. Each of the k bits of an item, out of m, is set
+				// with this probability:
 				l := r.Link(0)
 				expected := math.Pow(1-math.Exp(-float64(l.Hashes)*float64(tried)/float64(l.Bits)), float64(l.Hashes))
-				// 5 %: the k bits of an item are not quite independent of each other.
+				// Allow 5 %, because the k bits of an item are not quite independent of each other.
 				bound := 0.05*asked*expected + 6*math.Sqrt(asked*expected*(1-expected))
 				if diff := float64(wrong) - asked*expected; math.Abs(diff) > bound {
 					t.Errorf("rate %g, fixed %t, %d items: %d of %d wrong, want %.0f ± %.0f",
 						rate, fixed, capacity, wrong, asked, asked*expected, bound)
 				}
-				// The promised rate holds, except for fixed filters with high rates: more items than their capacity
-				// were tried.
+				// The promised rate holds, except for fixed filters with high rates, because more items than their
+				// capacity were added.
 				if !fixed && expected > rate || expected > 1.3*rate {
 					t.Errorf("rate %g, fixed %t: made for %g", rate, fixed, expected)
 				}
@@ -328,7 +329,7 @@ func TestChainRate(t *testing.T) {
 	}
 }
 
-// TestLongestChain: a chain of filters for one item each grows until its rate would be 0, and keeps its items.
+// TestLongestChain: a chain whose filters take one item each grows until its rate would be 0, and keeps its items.
 func TestLongestChain(t *testing.T) {
 	k := newSpace(t)
 	e := create(t, k, "k", bloom.Params{Error: 0.5, Capacity: 1, Growth: 1})
@@ -360,7 +361,7 @@ func TestLongestChain(t *testing.T) {
 	}
 }
 
-// TestCopyOnWrite: an item added under a view copies pages, not the filter. Bits never written cost nothing.
+// TestCopyOnWrite: an item added while a view is open copies pages, not the filter. Bits never written cost nothing.
 func TestCopyOnWrite(t *testing.T) {
 	k := newSpace(t)
 	e := create(t, k, "k", bloom.Params{Error: 0.01, Capacity: 1 << 28, Growth: 2}) // 370 MB of bits
@@ -384,8 +385,8 @@ func TestCopyOnWrite(t *testing.T) {
 	v.Close()
 }
 
-// TestPowerOfTwo: for a rate that is a power of 2, the number of hashes is close to an integer. With RedisBloom's
-// constants, and a logarithm rounded to the nearest double, the larger number results (computed with glibc).
+// TestPowerOfTwo: for a rate that is a power of 2, the computed number of hashes is close to an integer. RedisBloom's
+// constants, and a logarithm rounded to the nearest double, give the larger number (computed with glibc).
 func TestPowerOfTwo(t *testing.T) {
 	for power, want := range map[int]uint32{1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9} {
 		k := newSpace(t)
@@ -416,7 +417,8 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// A header may announce no more than a chain may have, however many filters it is divided into.
+// TestChainIsBounded: a header may announce no more bytes than a chain may have, however many filters they are divided
+// into.
 func TestChainIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		capacity uint64

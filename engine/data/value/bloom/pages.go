@@ -8,18 +8,19 @@ import (
 	"spindle/internal/invariant"
 )
 
-// The bits of a link lie in leaves of 4 KB under nodes of 512 words. The levels of nodes depend on its size: none up to
-// 4 KB, one up to 2 MB, two up to 1 GB. An item sets bits anywhere, and under a view each of them may cost the copy of
-// a leaf. So leaves are small.
+// The bits of a link lie in leaves of 4 KB under nodes of 512 words. The number of levels of nodes depends on the
+// link's size. It is none up to 4 KB, one up to 2 MB, two up to 1 GB. An item sets bits anywhere, and while a view is
+// open each of them may cost the copy of a leaf. So leaves are small.
 //
 //	link.top ─▶ node: epoch u64, 512 words ─▶ node ─▶ leaf: 4096 bytes, the last one as long as the bits are
 //	word: 0: nothing but zeros below | Ref | bit 0 shared (of a leaf)
 //
-// bloom.P1. A word of 0 means zeros that were never written. So the set bits of a filter cost memory, not its capacity.
+// bloom.P1. A word of 0 means zeros that were never written. So a filter's cost in memory depends on its set bits, not
+// on its capacity.
 // bloom.P2. A node stamped at or below heap.Frozen() may have readers of a view: it is copied, not written. In the copy
-// all leaves are shared. The root does the same for links whose top is a leaf.
-// bloom.P3. A shared leaf is replaced, not written, while a view lives.
-// bloom.P4. The newest root owns nodes and leaves. An older one, kept for a view, owns only its root block.
+// all leaves are marked as shared. The root does the same for links whose top is a leaf.
+// bloom.P3. A shared leaf is replaced, not written, while a view is open.
+// bloom.P4. The newest root owns nodes and leaves. An older root, kept for a view, owns only its root block.
 type node struct {
 	epoch uint64
 	words [fanOut]uint64
@@ -45,7 +46,7 @@ func refOf(word uint64) memory.Ref { return memory.Ref(word & pageRef) }
 
 func nodeAt(word uint64) *node { return (*node)(memory.Pointer(refOf(word))) }
 
-// levelsFor returns how many levels of nodes bytes need, for at most MaxBytes.
+// levelsFor returns how many levels of nodes a link of this many bytes needs. bytes is at most MaxBytes.
 func levelsFor(bytes uint64) (n uint8) {
 	for room := uint64(leafBytes); room < bytes; room *= fanOut {
 		n++
@@ -56,7 +57,7 @@ func levelsFor(bytes uint64) (n uint8) {
 // leafSize returns the length of leaf i.
 func (l *link) leafSize(i uint64) int { return int(min(leafBytes, l.bytes-i<<leafShift)) }
 
-// leaf returns leaf i to be read, 0 if it was never written. Any goroutine.
+// leaf returns leaf i, for reading only, or 0 if it was never written. Any goroutine.
 func (l *link) leaf(i uint64) memory.Ref {
 	word := l.top
 	for level := l.levels; level > 0 && word != 0; level-- {
@@ -73,7 +74,7 @@ func (l *link) read(i uint64) []byte {
 	return zeros[:l.leafSize(i)]
 }
 
-// A writer writes pages of one root, which is writable.
+// A writer writes pages of one root, which must be writable.
 type writer struct {
 	heap *memory.Heap
 	root *root
@@ -81,7 +82,7 @@ type writer struct {
 }
 
 // write makes e's chain writable. If a view reads the root block, the block is copied, and the leaves directly under it
-// become shared (bloom.P2).
+// are marked as shared (bloom.P2).
 func write(e *value.Edit) writer {
 	old := e.Value().Root()
 	ref := e.Root()
@@ -103,7 +104,8 @@ func (r *root) share() {
 
 // leaf returns leaf i of l, writable (bloom.P2, bloom.P3).
 //
-// Cost: with no view, a load for each level. Under a view, the first write copies the node of each level and the leaf.
+// Cost: if no view is open, a load for each level. After a freeze, the first write copies the node of each level and
+// the leaf.
 func (w *writer) leaf(l *link, i uint64) []byte {
 	word := &l.top
 	for level := l.levels; level > 0; level-- {

@@ -8,10 +8,10 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Params describe the chain that New makes.
+// Params are the parameters of the chain that New makes.
 type Params struct {
 	Error    float64 // the rate of false positives of the whole chain; above 0 and below 1
-	Capacity uint64  // of the first link
+	Capacity uint64  // the capacity of the first link
 	Growth   uint32
 	Fixed    bool
 }
@@ -22,19 +22,19 @@ var (
 	ErrInvalid = errors.New("a filter of no items, or without errors")
 )
 
-// tightening is the ratio of each link's error rate to that of the link before, so that their sum stays below the
-// chain's.
+// tightening is the ratio of each link's error rate to that of the link before. So the sum of the rates stays below the
+// rate of the chain.
 const tightening = 0.5
 
-// The constants are typed, and have as many digits as those by which RedisBloom sizes its filters. With a longer ln 2,
-// a number of hashes close to an integer would be off by one.
+// The constants are typed, and have as many digits as those with which RedisBloom computes the size of its filters.
+// With a longer ln 2, a number of hashes close to an integer would be off by one.
 const (
 	ln2        float64 = 0.693147180559945
 	ln2Squared float64 = 0.480453013918201
 )
 
-// plan sizes a link. Source of the formulas: B. H. Bloom, Space/Time Trade-offs in Hash Coding with Allowable Errors.
-// Bits come in words of 64.
+// plan computes the size of a link. Source of the formulas: B. H. Bloom, Space/Time Trade-offs in Hash Coding with
+// Allowable Errors. Bits are allocated in words of 64.
 //
 // Errors: ErrTooBig, ErrInvalid.
 func plan(capacity uint64, rate float64, o Options) (l link, err error) {
@@ -62,8 +62,8 @@ func plan(capacity uint64, rate float64, o Options) (l link, err error) {
 	return l, nil
 }
 
-// naturalLog is math.Log, but also right for numbers below the smallest normal one. On amd64 math.Log returns too much
-// for them (Go 1.26). A chain of a thousand links has such rates.
+// naturalLog is math.Log, but is also right for numbers below the smallest normal one. On amd64 math.Log returns too
+// much for them (Go 1.26). A chain of a thousand links has such rates.
 func naturalLog(x float64) float64 {
 	if x < 0x1p-1022 {
 		return math.Log(x*0x1p54) - 54*math.Ln2
@@ -71,8 +71,8 @@ func naturalLog(x float64) float64 {
 	return math.Log(x)
 }
 
-// roundUp sizes links as RedisBloom 1.0 did: the number of bits is a power of two, and the rounding increases the
-// capacity.
+// roundUp gives a link the size that RedisBloom 1.0 gave it. The number of bits is a power of two, and the rounding
+// increases the capacity.
 func (l *link) roundUp(o Options) error {
 	if o&CapacityIsLog != 0 {
 		if l.capacity > 63 {

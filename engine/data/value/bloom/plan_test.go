@@ -2,7 +2,8 @@ package bloom
 
 import "testing"
 
-// TestHash compares both hashes with the C sources of MurmurHash2, which are in the public domain, compiled with gcc.
+// TestHash compares both hashes with those of the C sources of MurmurHash2, which are in the public domain, compiled
+// with gcc.
 func TestHash(t *testing.T) {
 	for _, c := range []struct {
 		item         string
@@ -28,7 +29,8 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestPlan checks sizes. Those called published are from RedisBloom's documentation and tests; the others are limits.
+// TestPlan checks sizes. The cases called published are from RedisBloom's documentation and tests; the others are
+// limits.
 func TestPlan(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -15,10 +15,10 @@ func Read(v value.Value) Reader {
 	return Reader{rootAt(v.Root())}
 }
 
-// Has reports whether item is in the chain, or seems to be.
+// Has reports whether item is in the chain. It may return true for an item that is not (a false positive).
 func (r Reader) Has(item []byte) bool { return r.root.has(bitsOf(item, r.root.options), nil) }
 
-// HasWithin is Has within the bound b, for a call of several items.
+// HasWithin is Has within the bound b, for a call that looks up several items.
 //
 // Errors: ErrWork.
 func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
@@ -28,22 +28,22 @@ func (r Reader) HasWithin(item []byte, b *Bound) (bool, error) {
 	return r.root.has(bitsOf(item, r.root.options), b), nil
 }
 
-// Items is the number of items added.
+// Items returns the number of items added.
 func (r Reader) Items() uint64 { return r.root.items }
 
-// Growth is the factor of the next link's capacity.
+// Growth returns the factor of the next link's capacity.
 func (r Reader) Growth() uint32 { return r.root.growth }
 
-// Options say how the chain was made.
+// Options returns how the chain was made.
 func (r Reader) Options() Options { return r.root.options }
 
-// Links is the number of filters.
+// Links returns the number of filters.
 func (r Reader) Links() int { return int(r.root.links) }
 
-// Link describes filter i.
+// Link returns the description of filter i.
 func (r Reader) Link(i int) Link { return r.root.link(i).describe() }
 
-// Chunk yields n of the chain's bytes, the first at off, in the pieces in which they are stored. They must lie within
+// Chunk yields n of the chain's bytes, beginning at off, in the pieces in which they are stored. They must lie within
 // one link.
 func (r Reader) Chunk(off int64, n int, yield func([]byte) bool) {
 	i, at := r.root.find(off)
@@ -52,7 +52,7 @@ func (r Reader) Chunk(off int64, n int, yield func([]byte) bool) {
 	}
 }
 
-// Ahead is how many bytes are left from off to the end of its link; 0 after the chain's end.
+// Ahead returns how many bytes are left from off to the end of its link. It returns 0 after the chain's end.
 func (r Reader) Ahead(off int64) uint64 {
 	i, at := r.root.find(off)
 	if i < 0 {
@@ -61,7 +61,8 @@ func (r Reader) Ahead(off int64) uint64 {
 	return r.root.link(i).bytes - at
 }
 
-// Bits yields the bytes of filter i in order. A piece is either bytes, or the length of a run that was never written.
+// Bits yields the bytes of filter i in order. Each piece is either bytes, or the length of a run of zeros that was
+// never written.
 //
 // Cost: it grows with the written pages, not with the filter (bloom.P1).
 func (r Reader) Bits(i int, yield func(p []byte, zeros int) bool) {
@@ -69,7 +70,7 @@ func (r Reader) Bits(i int, yield func(p []byte, zeros int) bool) {
 	l.walk(l.top, l.levels, 0, yield)
 }
 
-// Empty is how many bytes of filter i were never written.
+// Empty returns how many bytes of filter i were never written.
 func (r Reader) Empty(i int) (n int) {
 	r.Bits(i, func(_ []byte, zeros int) bool {
 		n += zeros
@@ -78,7 +79,7 @@ func (r Reader) Empty(i int) (n int) {
 	return n
 }
 
-// walk is Bits for the subtree at word. first is the number of its first leaf.
+// walk is Bits for the subtree at word. first is the number of the subtree's first leaf.
 func (l *link) walk(word uint64, level uint8, first uint64, yield func(p []byte, zeros int) bool) bool {
 	begin := first << leafShift
 	switch {

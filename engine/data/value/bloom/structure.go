@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Structure is the keyspace's functions for roots of chains.
+// Structure is the set of functions that the keyspace uses for roots of chains.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return int(rootAt(ref).held>>leafShift) + int(rootAt(ref).links) },
 	Destroy: destroy,
@@ -16,7 +16,7 @@ var Structure = value.Structure{
 	Copy:    copyRoot,
 }
 
-// cost is exact, whatever the samples.
+// cost returns the exact cost, whatever the samples.
 func cost(ref memory.Ref, _ int) int { return memory.UsableSize(ref) + int(rootAt(ref).held) }
 
 // destroy frees a chain, budget pages at a time, the last link first.
@@ -33,7 +33,7 @@ func destroy(t *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-// destroyPage frees the page at word and those below, and sets word to 0. done is false when the budget is spent.
+// destroyPage frees the page at word and those below, and sets word to 0. done is false if the budget was spent before.
 func destroyPage(t *memory.Returner, word *uint64, level uint8, budget int, spent *int) (done bool) {
 	if *word == 0 {
 		return true
@@ -70,7 +70,7 @@ func copyRoot(s *value.Store, ref memory.Ref) memory.Ref {
 	return dup
 }
 
-// copyPage returns a copy of the page at word and those below. first is the number of its first leaf.
+// copyPage returns a copy of the page at word and those below. first is the number of the page's first leaf.
 func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, first uint64) uint64 {
 	switch {
 	case word == 0:
@@ -90,7 +90,7 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 	return uint64(ref)
 }
 
-// Check proves bloom.R2, bloom.R3 and that no page lies after the end of its link.
+// Check verifies bloom.R2, bloom.R3 and that no page lies after the end of its link.
 // Proof: tests call it after every step.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())
@@ -113,7 +113,7 @@ func Check(v value.Value) error {
 	return nil
 }
 
-// checkPage proves the pages below word and adds their bytes to held.
+// checkPage checks the pages below word and adds their bytes to held.
 // Proof: a part of Check.
 func checkPage(l *link, word uint64, level uint8, first uint64, held *uint64) error {
 	if word == 0 {

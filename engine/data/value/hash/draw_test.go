@@ -14,7 +14,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// numbered makes a hash of n fields named 0 to n-1; those below volatile have a deadline.
+// numbered makes a hash of n fields named 0 to n-1. Fields with a number below volatile have a deadline.
 func numbered(k *keyspace.Keyspace, key string, n, volatile int, l hash.Limits) value.Value {
 	var pairs [][]byte
 	for i := range n {
@@ -35,8 +35,8 @@ func numbered(k *keyspace.Keyspace, key string, n, volatile int, l hash.Limits) 
 	return e.Value()
 }
 
-// TestFair: each field is drawn about equally often, in every encoding and every way. Chi-square of 49 degrees of
-// freedom is above 100 once in 40 000 times; the seed is fixed.
+// TestFair: each field is drawn about equally often, in every encoding and by every function that draws. Chi-square of
+// 49 degrees of freedom is above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n = 50
 	rounds := 4000
@@ -89,8 +89,8 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleWithFewLive: where nearly all fields are past their deadline, Sample looks at no more fields than a few
-// walks would.
+// TestSampleWithFewLive: if nearly all fields are past their deadline, Sample looks at no more fields than a few walks
+// would.
 func TestSampleWithFewLive(t *testing.T) {
 	const n, living = 3000, 4
 	_, k := newSpace(t)
@@ -105,8 +105,8 @@ func TestSampleWithFewLive(t *testing.T) {
 	}
 }
 
-// TestScanWhileChanging: a field that is present all the time is seen, however the hash grows, shrinks and changes its
-// encoding meanwhile.
+// TestScanWhileChanging: a scan yields every field that is present all the time, however the hash grows, shrinks and
+// changes its encoding meanwhile.
 func TestScanWhileChanging(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	rounds := 60
@@ -150,7 +150,7 @@ func TestScanWhileChanging(t *testing.T) {
 	}
 }
 
-// TestExpirePast: no field past its deadline is left, to the millisecond, and no other is removed.
+// TestExpirePast: ExpirePast removes every field past its deadline, to the millisecond, and no other.
 func TestExpirePast(t *testing.T) {
 	for _, l := range []hash.Limits{usual, {}} {
 		for now := int64(2_000_000); now <= 2_000_060; now++ {
@@ -182,7 +182,7 @@ func TestExpirePast(t *testing.T) {
 	}
 }
 
-// TestExpireDueOfPostponedFields: ExpireDue looks at a bounded number of fields, though all of them got later
+// TestExpireDueOfPostponedFields: ExpireDue looks at a limited number of fields, even if all of them got later
 // deadlines.
 func TestExpireDueOfPostponedFields(t *testing.T) {
 	const n, budget = 5000, 16

@@ -9,15 +9,15 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Condition says when a field may get another deadline.
+// A Condition decides whether a field may get another deadline.
 type Condition uint8
 
 const (
 	Always Condition = iota
-	NX               // it has none
-	XX               // it has one
-	GT               // it has an earlier one
-	LT               // it has none, or a later one
+	NX               // the field has no deadline
+	XX               // the field has a deadline
+	GT               // the field has an earlier deadline
+	LT               // the field has no deadline, or a later one
 )
 
 func (c Condition) holds(old, when int64) bool {
@@ -46,7 +46,7 @@ const (
 )
 
 // Expire gives field the deadline when (Unix ms, not 0) if c holds. If c holds and passed is set, it removes the field
-// instead and returns Removed. Call AllowDeadlines first, once for several fields.
+// instead and returns Removed. Call AllowDeadlines first, once for all fields of a command.
 func Expire(e *value.Edit, field []byte, when int64, c Condition, passed bool) Outcome {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), field, 2)
@@ -120,12 +120,12 @@ func persistable(deadline, now int64) Outcome {
 	return Done
 }
 
-// Emptied is ExpireDue's result for a hash without a field left, equal to keyspace.Emptied.
+// Emptied is ExpireDue's result for a hash that has no field left. It equals keyspace.Emptied.
 const Emptied int64 = -1
 
 // ExpireDue removes up to budget fields whose deadline is before now (Unix ms), the earliest first. It calls gone
-// before each. It returns their number, and the next deadline, 0 if there is none. For an emptied hash next is Emptied;
-// the hash stays in place.
+// before it removes each. It returns their number, and the next deadline, or 0 if there is none. If no field is left,
+// next is Emptied; the hash stays in place.
 func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (next int64, n int) {
 	if lp := e.Packed(); lp != nil {
 		if e.Encoding() != value.ListpackEx {
@@ -155,7 +155,7 @@ func ExpireDue(e *value.Edit, now int64, budget int, gone func(field []byte)) (n
 func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byte)) (n int) {
 	r, t := open(e)
 	var d table.Due
-	// Postponed fields count too.
+	// Postponed fields count as seen too.
 	for seen := 0; n < budget && seen>>3 < budget && t.NextDue(t.TickNow(now), &d); seen += d.N + 1 {
 		for i, ref := range d.Refs[:d.N] {
 			if deadline := table.FieldDeadline(ref); deadline >= now {
@@ -172,11 +172,11 @@ func expireDueFields(e *value.Edit, now int64, budget int, gone func(field []byt
 	return n
 }
 
-// sweepUpTo is how many fields a hashtable may have for ExpirePast to look at each of them.
+// sweepUpTo is the largest number of fields for which ExpirePast looks at every field of a hashtable.
 const sweepUpTo = 4096
 
-// ExpirePast is ExpireDue of all fields. In a hashtable it also removes those whose deadline has passed but whose tick
-// is still to come. If there are too many fields it does not, because the walk would make a long turn.
+// ExpirePast is ExpireDue without a budget. In a hashtable it also removes fields whose deadline has passed but whose
+// tick is still to come. It does not do so if there are too many fields, because the walk would make a long turn.
 func ExpirePast(e *value.Edit, now int64, gone func(field []byte)) (next int64, n int) {
 	next, n = ExpireDue(e, now, math.MaxInt, gone)
 	if next <= 0 || next >= now || e.Packed() != nil || Len(e.Value()) > sweepUpTo {

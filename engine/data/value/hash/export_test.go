@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves hash.H1 and hash.H2 of a live hash, and what its encoding promises.
+// Check verifies hash.H1 and hash.H2 of a live hash, and the promises of its encoding.
 func Check(h *memory.Heap, v value.Value) error {
 	lp := v.Packed()
 	if lp == nil {

@@ -5,13 +5,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// open returns the hashtable of e to be written, and the root to store its state in.
+// open returns the hashtable of e for writing, and the root in which to store its state.
 func open(e *value.Edit) (r *root, t table.Table) {
 	r = rootAt(e.Root())
 	return r, table.Open(e.Heap(), table.Field, &r.fields, e.Wide())
 }
 
-// addField adds a field that is not there.
+// addField adds a field that the hash does not have.
 func addField(e *value.Edit, hash uint64, field, val []byte) {
 	r, t := open(e)
 	t.Insert(hash, table.NewField(e.Heap(), field, val, 0), table.Never)
@@ -21,7 +21,7 @@ func addField(e *value.Edit, hash uint64, field, val []byte) {
 func setField(e *value.Edit, field, val []byte, keep bool) (created, freed bool) {
 	hash := table.Hash(field)
 	if e.Heap().Frozen() == 0 {
-		// In the usual case no table is opened for writing, which would take a tenth of the command's time
+		// In the usual case no table is opened for writing, because that would take a tenth of the command's time
 		// (BenchmarkSet).
 		ref := table.FindIn(rootAt(e.Value().Root()).fields.Root(), table.Field, hash, field)
 		switch {

@@ -15,7 +15,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A hash is stored in one of three ways, each named as OBJECT ENCODING does:
+// A hash is stored in one of three encodings, which have the names that OBJECT ENCODING shows:
 //
 //	listpack    | field | value | field | value | …                  in order of arrival
 //	listpackex  | field | value | deadline | …                       those with a deadline first, the earliest in front
@@ -23,8 +23,8 @@ import (
 //
 // hash.H1. In a listpackex a deadline of 0 means none. Deadlines ascend; fields without one come last.
 // hash.H2. Fields are different from each other.
-// hash.H3. A listpack becomes a listpackex when a deadline is asked for. Both become a hashtable when they exceed the
-// limits. Nothing turns back. So two servers that get the same commands have the same encodings.
+// hash.H3. A listpack becomes a listpackex when a field is to get a deadline. Both become a hashtable when they exceed
+// the limits. No hash changes back. So two servers that get the same commands have the same encodings.
 type root struct {
 	value.Header
 	fields table.State
@@ -34,13 +34,13 @@ var _ [value.HeaderBytes + table.StateBytes]byte = [unsafe.Sizeof(root{})]byte{}
 
 func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 
-// Limits bound a hash that is a listpack.
+// Limits are the limits up to which a hash stays a listpack.
 type Limits struct {
 	Entries int // fields: hash-max-listpack-entries
 	Value   int // bytes of a field or value: hash-max-listpack-value
 }
 
-// Holds reports whether a hash made of these fields and values in turn may be a listpack.
+// Holds reports whether a hash may be a listpack if it has these pairs, fields and values in turn.
 func (l Limits) Holds(pairs [][]byte) bool {
 	if len(pairs)/2 > l.Entries {
 		return false
@@ -55,7 +55,7 @@ func (l Limits) Holds(pairs [][]byte) bool {
 	return sum <= listpack.MaxBytes
 }
 
-// per is the number of elements of a field in a packed hash.
+// per returns the number of listpack elements that a field takes in a packed hash.
 func per(enc value.Encoding) int {
 	if enc == value.ListpackEx {
 		return 3
@@ -63,7 +63,7 @@ func per(enc value.Encoding) int {
 	return 2
 }
 
-// Len is the number of fields, with those past their deadline and not yet removed.
+// Len returns the number of fields. It includes fields past their deadline and not yet removed.
 func Len(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return listpack.Count(lp) / per(v.Encoding())
@@ -79,10 +79,10 @@ func Volatile(v value.Value) bool {
 	return rootAt(v.Root()).fields.Volatile() > 0
 }
 
-// perField is about the cost of a field in a hashtable. Measure uses it.
+// perField is about how many bytes a field of a hashtable costs. Measure uses it.
 const perField = 64
 
-// Structure is the keyspace's functions for the root of a hashtable.
+// Structure is the set of functions that the keyspace uses for the root of a hashtable.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).fields.Len() },
 	LenAt:   int(unsafe.Offsetof(root{}.fields)) + table.StateLen,

@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit/memorytest"
 )
 
-// entry is what the model knows of a field.
+// entry is a field in the model.
 type entry struct {
 	val      string
 	deadline int64
@@ -26,7 +26,7 @@ type entry struct {
 
 type fields map[string]entry
 
-// model has a Go map for each hash, copied whole for each view and before each change.
+// model has a Go map for each hash. The map is copied whole for each view and before each change.
 type model struct {
 	defrag keyspace.Defrag
 	t      *testing.T
@@ -99,7 +99,7 @@ func (m *model) limits() hash.Limits {
 	return hash.Limits{Entries: 128, Value: 250}
 }
 
-// set is HSET of one field, as the command does it.
+// set does what HSET does for one field.
 func (m *model) set(key, field, val []byte, keep bool) {
 	db := m.k.DB(0)
 	e := db.Edit(key)
@@ -430,7 +430,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -8,10 +8,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// noDeadlineBytes is the length of the entry for no deadline: the integer 0.
+// noDeadlineBytes is the length of the listpack entry that means no deadline: the integer 0.
 const noDeadlineBytes = 2
 
-// apply makes the gap of s in e's listpack and sets its header. It returns the listpack, whose gap the caller writes.
+// apply makes the gap of s in e's listpack and sets its header. It returns the listpack. The caller writes the gap.
 func apply(e *value.Edit, s listpack.Splice) []byte {
 	lp := e.Splice(s.Off, s.Del, s.Ins)
 	s.Finish(lp)
@@ -29,7 +29,7 @@ func setPacked(e *value.Edit, lp, field, val []byte, keep bool) (created, freed 
 			v.Put(s.Gap(apply(e, s)))
 			return false, false
 		}
-		lp = apply(e, listpack.Delete(lp, at, 3)) // hash.H1: it moves after those that have a deadline
+		lp = apply(e, listpack.Delete(lp, at, 3)) // hash.H1: the field moves after those that have a deadline
 		freed = true
 	}
 	f := listpack.Of(field)
@@ -63,7 +63,7 @@ func deadlineAt(lp []byte, at int) int64 {
 	return listpack.Get(lp, listpack.Next(lp, listpack.Next(lp, at))).Int
 }
 
-// AllowDeadlines makes a listpack a listpackex, whose fields have no deadlines yet. It leaves other encodings
+// AllowDeadlines turns a listpack into a listpackex, whose fields have no deadlines yet. It leaves other encodings
 // unchanged.
 func AllowDeadlines(e *value.Edit) {
 	if e.Encoding() != value.Listpack {
@@ -72,7 +72,8 @@ func AllowDeadlines(e *value.Edit) {
 	lp := e.Packed()
 	end, fields := listpack.End(lp), listpack.Count(lp)/2
 	lp = e.Splice(end, 0, noDeadlineBytes*fields)
-	// From the last pair to the first, move each up by what those before it will grow, and write its deadline after it.
+	// From the last pair to the first, move each pair up by as much as the pairs before it will grow. Write the pair's
+	// deadline after it.
 	for at, i := end, fields; i > 0; i-- {
 		from := listpack.Prev(lp, listpack.Prev(lp, at))
 		to := from + noDeadlineBytes*(i-1)

@@ -11,9 +11,9 @@ import (
 	"spindle/internal/number"
 )
 
-// Get returns a field's value and its deadline (Unix ms, 0: none). ok is false if there is no such field.
+// Get returns a field's value and its deadline (Unix ms, 0 for none). ok is false if there is no such field.
 //
-// Lifetime: val as v's.
+// Lifetime: val is valid as long as v.
 func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok bool) {
 	if lp := v.Packed(); lp != nil {
 		n := per(v.Encoding())
@@ -34,8 +34,9 @@ func Get(v value.Value, field []byte) (val listpack.Element, deadline int64, ok 
 	return listpack.OfText(table.FieldValue(ref)), table.FieldDeadline(ref), true
 }
 
-// Least returns a lower bound of the fields' deadlines, in Unix ms; 0 when none has one. keyspace.DB.SetFieldsDeadline
-// takes it. Only for live values: a frozen one's index of deadlines may have changed.
+// Least returns a lower bound of the fields' deadlines, in Unix ms, or 0 if none has one. It is the argument for
+// keyspace.DB.SetFieldsDeadline. It is only for live values, because the index of deadlines of a frozen value may have
+// changed.
 func Least(v value.Value) int64 {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() == value.ListpackEx {
@@ -49,7 +50,7 @@ func Least(v value.Value) int64 {
 	return t.LeastDeadline()
 }
 
-// Random returns a random field, each equally likely, with its value and deadline. The hash is not empty.
+// Random returns a random field, each equally likely, with its value and deadline. The hash must not be empty.
 func Random(v value.Value, rng *rand.PCG) (field, val listpack.Element, deadline int64) {
 	if lp := v.Packed(); lp != nil {
 		n := per(v.Encoding())
@@ -70,14 +71,14 @@ func below(rng *rand.PCG, n int) int {
 	return int(hi)
 }
 
-// sparse is the ratio of all fields to wanted ones at which Sample draws instead of walking.
+// sparse is the ratio of all fields to wanted ones from which Sample draws fields instead of walking the hash.
 const sparse = 8
 
 // Sample yields n different fields, or all if there are fewer. Each choice of n is equally likely. If live is not nil,
 // it yields only fields for which live returns true.
 //
-// Cost: one walk of all fields, two with live, without memory. If few are wanted: a draw and a map entry for each. If
-// live rejects most: up to sparse times as many draws, then two walks.
+// Cost: one walk of all fields, two with live, without extra memory. If few fields are wanted, the cost is a draw and a
+// map entry for each. If live rejects most, it is up to sparse times as many draws, and then two walks.
 func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 	yield func(field, val listpack.Element)) {
 	size := Len(v)
@@ -105,7 +106,7 @@ func Sample(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool,
 	}
 }
 
-// sampleRest is Sample of n more from a hashtable, besides those seen already. The seen ones were drawn at random, so
+// sampleRest yields n more fields of a hashtable, other than those in seen. The fields in seen were drawn at random, so
 // all others stay equally likely.
 func sampleRest(v value.Value, rng *rand.PCG, n int, live func(deadline int64) bool, seen map[memory.Ref]struct{},
 	yield func(field, val listpack.Element)) {
@@ -154,5 +155,5 @@ func sampleWalking(v value.Value, rng *rand.PCG, n int, live func(deadline int64
 	})
 }
 
-// scratch is room for the text of an integer.
+// scratch has room for the text of an integer.
 type scratch [number.MaxIntLen]byte

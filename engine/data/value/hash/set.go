@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set makes val the value of field, which loses its deadline unless keep is set. created means that the field is new.
-// freed means that it lost a deadline, so that Least may change.
+// Set makes val the value of field. The field loses its deadline unless keep is set. created means that the field is
+// new. freed means that it lost a deadline, so that Least may change.
 func Set(e *value.Edit, field, val []byte, keep bool, l Limits) (created, freed bool) {
 	if lp := e.Packed(); lp != nil {
 		if len(field) > l.Value || len(val) > l.Value ||
@@ -31,7 +31,8 @@ func Delete(e *value.Edit, field []byte) (deleted, freed bool) {
 	return deleteField(e, field)
 }
 
-// FillBytes returns the length of the listpack of these fields and values in turn, if all fields are different.
+// FillBytes returns the length of the listpack that has these pairs, fields and values in turn, if all fields are
+// different.
 func FillBytes(pairs [][]byte) int {
 	n := listpack.EmptyLen
 	for _, p := range pairs {
@@ -40,8 +41,8 @@ func FillBytes(pairs [][]byte) int {
 	return n
 }
 
-// Fill writes fields and values in turn to a new packed hash of FillBytes bytes, and returns how many fields it then
-// has.
+// Fill writes pairs, fields and values in turn, to a new packed hash of FillBytes bytes. It returns how many fields the
+// hash then has.
 func Fill(e *value.Edit, pairs [][]byte, l Limits) (created int) {
 	lp := e.Packed()
 	listpack.AppendEmpty(lp[:0])

@@ -24,7 +24,7 @@ func newSpace(t testing.TB) (*memory.Heap, *keyspace.Keyspace) {
 	return h, k
 }
 
-// TestMemory bounds the cost of a small hash with its key, and of a field of a large one. Both include their share of
+// TestMemory limits the cost of a small hash with its key, and of a field of a large hash. Both include their share of
 // the index.
 func TestMemory(t *testing.T) {
 	small, large := 200_000, 1_000_000

@@ -9,8 +9,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// All yields each field with its value and deadline (Unix ms, 0: none), until yield returns false. A listpack's come in
-// its order, others in none. Fields past their deadline and not yet removed are included.
+// All yields each field with its value and deadline (Unix ms, 0 for none), until yield returns false. The fields of a
+// listpack come in its order, others in no fixed order. Fields past their deadline and not yet removed are included.
 //
 // Lifetime: that of v, for the elements. Any goroutine may walk a frozen value.
 func All(v value.Value, yield func(field, val listpack.Element, deadline int64) bool) {
@@ -40,8 +40,9 @@ func allPacked(lp []byte, ex bool, yield func(field, val listpack.Element, deadl
 	}
 }
 
-// Scan yields about count fields, starting at cursor, as All does, and returns the next cursor; 0 begins and ends. It
-// yields a packed hash as a whole. A field present from the first call to the last is yielded at least once.
+// Scan yields about count fields, starting at cursor, as All does, and returns the next cursor. Cursor 0 begins a scan,
+// and 0 returned ends it. It yields a packed hash as a whole. A field present from the first call to the last is
+// yielded at least once.
 func Scan(v value.Value, cursor uint64, count int,
 	yield func(field, val listpack.Element, deadline int64)) (next uint64) {
 	if lp := v.Packed(); lp != nil {
@@ -57,8 +58,8 @@ func Scan(v value.Value, cursor uint64, count int,
 	})
 }
 
-// Earliest returns the least deadline of all fields, 0 when none has one. It is exact, also for a frozen value. Cost: a
-// walk of a hashtable that has deadlines.
+// Earliest returns the least deadline of all fields, or 0 if none has one. It is exact, also for a frozen value. Cost:
+// a walk if the hash is a hashtable with deadlines.
 func Earliest(v value.Value) (least int64) {
 	if v.Packed() != nil {
 		return Least(v)
@@ -78,7 +79,7 @@ func Earliest(v value.Value) (least int64) {
 // MaxDeadline is the latest deadline that a field can have, in Unix ms, in DUMP and RDB.
 const MaxDeadline = 1<<48 - 1
 
-// Deadlines reports whether a listpack of triplets obeys hash.H1. least is the least deadline, 0 if there is none.
+// Deadlines reports whether a listpack of triplets obeys hash.H1. least is the least deadline, or 0 if there is none.
 func Deadlines(lp []byte) (least int64, ok bool) {
 	last, none, i := int64(0), false, 0
 	for _, e := range listpack.All(lp) {
@@ -100,8 +101,8 @@ func Deadlines(lp []byte) (least int64, ok bool) {
 	return least, true
 }
 
-// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex. A listpackex gets the order
-// that results from setting the deadlines one after the other. It changes the order of fields.
+// AppendPacked appends to dst the listpack of these fields, or, with ex, the listpackex. The order in a listpackex is
+// the one that results from setting the deadlines one after the other. AppendPacked changes the order of fields.
 func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 	n := 2
 	if ex {
@@ -111,7 +112,7 @@ func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 			case a.Deadline == b.Deadline && a.Deadline == 0:
 				return a.at - b.at
 			case a.Deadline == b.Deadline:
-				return b.at - a.at // a new deadline goes before equal ones
+				return b.at - a.at // a new deadline is inserted before equal ones
 			case a.Deadline == 0 || b.Deadline != 0 && a.Deadline > b.Deadline:
 				return 1
 			}
@@ -133,7 +134,7 @@ func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 // A Field is an argument of AppendPacked.
 type Field struct {
 	Field, Value []byte
-	Deadline     int64 // Unix ms; 0: none
+	Deadline     int64 // Unix ms; 0 for none
 	at           int
 }
 

@@ -10,7 +10,8 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// Check proves list.I2, and that every piece of a live list agrees with the tree and the encoding. O(n).
+// Check returns an error unless v is a sound list: no leaf is empty (list.I2), and each leaf agrees with the tree and
+// the encoding. O(n).
 // Proof: tests call it on every list they make.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
@@ -60,7 +61,7 @@ func Check(h *memory.Heap, v value.Value) error {
 	return nil
 }
 
-// checkCompressed proves that a compressed leaf fits its block and expands to its size.
+// checkCompressed checks that a compressed leaf fits its block and expands to its size.
 // Proof: a part of Check.
 func checkCompressed(ref memory.Ref, count int) error {
 	packed, size := compressedAt(ref)

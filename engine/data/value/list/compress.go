@@ -9,10 +9,10 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Leaves far from the ends are compressed if list-compress-depth asks for it, in the format of texts in RDB files. A
-// reader expands a leaf into other memory. A writer expands it first (expand), and close compresses it again. A leaf
-// that would not become smaller stays uncompressed. So does a very short one, and a very long one, which would make a
-// long turn.
+// Leaves far from the ends are compressed if list-compress-depth is above 0, in the format of compressed strings in RDB
+// files. A reader expands a leaf into other memory. A writer expands the leaf in the list first (expand), and close
+// compresses it again. Three kinds of leaves stay uncompressed: those that would not become smaller, very short ones,
+// and very long ones, which would make a long turn.
 const (
 	compressAtLeast = 48        // bytes, as Redis
 	compressAtMost  = 256 << 10 // a few milliseconds at worst
@@ -21,7 +21,7 @@ const (
 
 func isCompressed(ref memory.Ref) bool { return *leafWord(ref)&compressedMark != 0 }
 
-// compressedAt returns the bytes of a compressed leaf, and their length when expanded.
+// compressedAt returns the bytes of a compressed leaf. size is their length when expanded.
 func compressedAt(ref memory.Ref) (packed []byte, size int) {
 	w := *leafWord(ref) &^ (plainMark | compressedMark)
 	return memory.Bytes(ref+leafHeader, int(w&(1<<31-1))), int(w >> 31)
@@ -40,7 +40,8 @@ func expandTo(to, packed []byte) {
 	invariant.That(err == nil && n == len(to), "a compressed leaf expands to %d bytes, want %d: %v", n, len(to), err)
 }
 
-// listpackBytes returns the length of the listpack of a leaf that is not plain, compressed or not.
+// listpackBytes returns the length of the listpack of a leaf that is not plain. If the leaf is compressed, it is the
+// length when expanded.
 func listpackBytes(ref memory.Ref) int {
 	if isCompressed(ref) {
 		_, size := compressedAt(ref)
@@ -49,7 +50,7 @@ func listpackBytes(ref memory.Ref) int {
 	return listpack.Bytes(packedAt(ref))
 }
 
-// expand expands p's leaf if it is compressed. p stays at it.
+// expand expands p's leaf if it is compressed. p keeps leading to it.
 func (t *nodes) expand(p *tree.Path) {
 	ref := p.Leaf()
 	if !isCompressed(ref) {
@@ -67,7 +68,7 @@ func (t *nodes) expand(p *tree.Path) {
 	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 }
 
-// compressLeaf compresses p's leaf, if that makes it smaller. p stays at it.
+// compressLeaf compresses p's leaf, if that makes it smaller. p keeps leading to it.
 func (t *nodes) compressLeaf(p *tree.Path) {
 	ref := p.Leaf()
 	if isCompressed(ref) {
@@ -93,9 +94,9 @@ func (t *nodes) compressLeaf(p *tree.Path) {
 	t.SetLeaf(p, dup, t.CountOf(p), tree.Key{})
 }
 
-// compress restores list.I4. It expands the leaves that are now among the outermost, and compresses those that are now
-// inside or may have been changed there. Paths lead nowhere afterwards. Cost: O(log leaves + depth / 63) and the leaves
-// in question.
+// compress restores list.I4. It expands the leaves that are now among the outermost. It compresses those that are now
+// inside, or that may have been changed there. Paths lead nowhere afterwards. Cost: O(log leaves + depth / 63) and the
+// leaves in question.
 func (t *nodes) compress() {
 	c, depth := t.changes, int(t.root.depth)
 	if t.changes = (changes{}); c == t.changes {
@@ -124,10 +125,10 @@ func (t *nodes) compress() {
 	}
 }
 
-// joined is how many leaves away from a changed element's leaf join may have changed one.
+// joined is how many leaves away from a changed element the function join may have changed a leaf.
 const joined = 2
 
-// openUp expands the innermost n of the outermost leaves at an end.
+// openUp expands the innermost n of the outermost leaves at one end.
 func (t *nodes) openUp(end End, n int) {
 	var p tree.Path
 	for more := n > 0 && t.LeafFrom(&p, end.side(), int(t.root.depth)-n); more && n > 0; n-- {
@@ -136,7 +137,7 @@ func (t *nodes) openUp(end End, n int) {
 	}
 }
 
-// compressSome walks from the leaf that holds rank, towards an end, over n leaves. It compresses those whose first rank
+// compressSome walks over n leaves, from the leaf that holds rank, towards an end. It compresses those whose first rank
 // lies in first..last.
 func (t *nodes) compressSome(rank uint64, towards End, n int, first, last uint64) {
 	if n == 0 {
@@ -159,20 +160,21 @@ func step(p *tree.Path, towards End) bool {
 	return p.Next()
 }
 
-// addInside is addLeaf for a leaf anywhere. Leaves at both ends may move further inside by it.
+// addInside is addLeaf for a leaf that may be anywhere. It may move leaves at both ends further inside.
 func (t *nodes) addInside(p *tree.Path, ref memory.Ref, count int, side End) {
 	t.addLeaf(p, ref, count, side)
 	t.changes.came[0]++
 	t.changes.came[1]++
 }
 
-// dropLeaf removes p's leaf. p then leads to the next one, if there is one.
+// dropLeaf removes p's leaf. p then leads to the next leaf, if there is one.
 func (t *nodes) dropLeaf(p *tree.Path) {
 	t.Remove(p)
 	t.changes.gone++
 }
 
-// addCopy adds a copy of another list's leaf, of count elements, after p's, without spare room. It leads p to the copy.
+// addCopy adds a copy of another list's leaf, of count elements, after p's leaf, without spare room. It leads p to the
+// copy.
 func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 	var dup memory.Ref
 	var to, from []byte
@@ -193,5 +195,5 @@ func (t *nodes) addCopy(p *tree.Path, ref memory.Ref, count int) {
 	t.addLeaf(p, dup, count, Tail)
 }
 
-// LimitsOf returns list-max-listpack-size and list-compress-depth as a quicklist keeps them.
+// LimitsOf returns the list-max-listpack-size and list-compress-depth that a quicklist stores (list.I3).
 func LimitsOf(v value.Value) Limits { return rootAt(v.Root()).limits() }

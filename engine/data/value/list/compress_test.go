@@ -27,7 +27,8 @@ func expand(t testing.TB, p list.Piece) []byte {
 	return text
 }
 
-// idle returns how many leaves between the outermost ones are uncompressed, though they would be smaller compressed.
+// idle returns how many leaves between the outermost ones are uncompressed, although compression would make them
+// smaller.
 func idle(v value.Value) (n int) {
 	var c lzf.Compressor
 	depth, leaves, i := list.LimitsOf(v).Depth, list.LeafCount(v), -1
@@ -100,7 +101,7 @@ func TestEachChangeCompresses(t *testing.T) {
 }
 
 // TestCompressed: lists made in each possible way are compressed and take a fraction of their text. The reported memory
-// is about that much.
+// is about equal to that.
 func TestCompressed(t *testing.T) {
 	const n = 30_000
 	packed := func(i int) []byte {
@@ -185,7 +186,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestDeep: a depth greater than the number of leaves costs next to nothing, and is bounded as in Redis.
+// TestDeep: a depth greater than the number of leaves costs next to nothing, and is limited as in Redis.
 func TestDeep(t *testing.T) {
 	k, h := open(t)
 	limits := list.Limits{Fill: 1, Depth: 1 << 20}

@@ -7,21 +7,22 @@ import (
 	"spindle/engine/data/value"
 )
 
-// New returns the root of an empty list, for keyspace.DB.CreateRoot. The command pushes to it before it ends.
+// New returns the root of an empty list, for keyspace.DB.CreateRoot. The command must push an element before it ends.
 func New(s *value.Store, l Limits) memory.Ref {
 	ref := s.NewRoot(value.KindList, rootBytes)
 	rootAt(ref).fill, rootAt(ref).depth = int32(l.Fill), uint32(min(l.Depth, deepest))
 	return ref
 }
 
-// Grow makes the list a quicklist if a listpack is too small for count more elements of bytes bytes together.
+// Grow turns a listpack into a quicklist if it has no room for count more elements of bytes bytes together.
 func Grow(e *value.Edit, l Limits, bytes, count int) {
 	if lp := e.Packed(); lp != nil && l.exceeded(len(lp)+bytes, listpack.Count(lp)+count, 0) {
 		unpack(e, l)
 	}
 }
 
-// unpack makes the list a quicklist. The listpack's content becomes its first leaf, or several if it is too long.
+// unpack turns the list into a quicklist. The listpack's content becomes its first leaf, or several leaves if it is too
+// long.
 func unpack(e *value.Edit, l Limits) {
 	ref := New(e.Store(), l)
 	if lp := e.Packed(); listpack.First(lp) != 0 {
@@ -33,16 +34,16 @@ func unpack(e *value.Edit, l Limits) {
 	e.SetRoot(value.Quicklist, ref)
 }
 
-// Shrink makes the list a listpack again if it has become short enough. It follows each command that removed or
-// replaced elements.
+// Shrink turns the list into a listpack again if it has become short enough. Each command that removed or replaced
+// elements calls it afterwards.
 func Shrink(e *value.Edit, l Limits) {
-	if n := Len(e.Value()); l.halved(2*n, n) { // an entry takes at least two bytes: a long list is not searched
+	if n := Len(e.Value()); l.halved(2*n, n) { // an entry takes at least two bytes, so a long list need not be read
 		pack(e, l.halved)
 	}
 }
 
-// pack makes the list a listpack if all of it is in one packed leaf that is small enough. The present setting decides,
-// not the one that the list keeps.
+// pack turns the list into a listpack if all of it is in one packed leaf that is small enough. The present setting
+// decides, not the one that the list stores.
 func pack(e *value.Edit, small func(bytes, count int) bool) {
 	if e.Packed() != nil {
 		return

@@ -8,8 +8,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestCopiesAreAsLarge: full leaves that are written to under a view take no more room afterwards, with the usual limit
-// of 8 KB. They stay small blocks, which are warm while a view lives.
+// TestCopiesAreAsLarge: full leaves that are written to while a view is open take no more room afterwards, with the
+// usual limit of 8 KB. They stay small blocks, which are warm while a view is open.
 func TestCopiesAreAsLarge(t *testing.T) {
 	const n = 100_000
 	k, h := open(t)

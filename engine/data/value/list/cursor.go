@@ -12,18 +12,18 @@ import (
 
 // A Cursor walks the elements of a list, live or frozen, in one direction. It is a value for the stack.
 //
-// Lifetime: until the list next changes; of a frozen one, until its View is closed.
+// Lifetime: until the list next changes; for a frozen list, until its View is closed.
 type Cursor struct {
-	lp   []byte // the listpack of the next element; nil: there is none, or it is plain
-	at   int    // its offset, 0 if it is not in lp
+	lp   []byte // the listpack of the next element; nil if there is none or it is plain
+	at   int    // the next element's offset, 0 if it is not in lp
 	back bool
-	more bool // there may be leaves after path's
+	more bool // there may be leaves after path's leaf
 
-	plain bool // the next element is path's plain leaf
+	plain bool // the next element is the plain leaf of path
 	path  tree.Path
 }
 
-// Seek leads c to the element of this index, 0 <= index < Len. Next then walks towards the tail or the head.
+// Seek leads c to the element at index, 0 <= index < Len. Next then walks in the direction of the end towards.
 func (c *Cursor) Seek(v value.Value, index int, towards End) {
 	c.back = towards == Head
 	if c.lp = v.Packed(); c.lp != nil {
@@ -42,7 +42,7 @@ func (c *Cursor) Seek(v value.Value, index int, towards End) {
 	}
 }
 
-// enter leads c to the near edge of path's leaf.
+// enter leads c to the first element, in the direction of the walk, of path's leaf.
 func (c *Cursor) enter() {
 	ref := c.path.Leaf()
 	if c.plain = isPlain(ref); c.plain {
@@ -57,7 +57,7 @@ func (c *Cursor) enter() {
 	}
 }
 
-// Next returns the element that c stands at, and moves c. It returns false at the end.
+// Next returns the element at c, and moves c. It returns false at the end.
 func (c *Cursor) Next() (el listpack.Element, ok bool) {
 	for {
 		if at := c.at; at != 0 {
@@ -81,7 +81,7 @@ func (c *Cursor) Next() (el listpack.Element, ok bool) {
 }
 
 // Piece returns the listpack of the next elements towards the tail, and the offset of the first of them. It moves c
-// after the listpack. It is for callers that walk the listpack themselves, which costs less. It returns nil if the next
+// past the listpack. Callers use it to walk the listpack themselves, which costs less. It returns nil if the next
 // element is plain or there is none.
 func (c *Cursor) Piece() (lp []byte, at int) {
 	if c.at == 0 && !c.plain && c.more && !c.step() {
@@ -107,9 +107,9 @@ func (c *Cursor) step() bool {
 	return ok
 }
 
-// At returns the element of this index, counted from the tail if negative. It returns false if there is none.
+// At returns the element at index, counted from the tail if negative. It returns false if there is none.
 //
-// Lifetime: as a Cursor's.
+// Lifetime: that of a Cursor.
 func At(v value.Value, index int64) (el listpack.Element, ok bool) {
 	n := int64(Len(v))
 	if index < 0 {
@@ -123,9 +123,9 @@ func At(v value.Value, index int64) (el listpack.Element, ok bool) {
 	return c.Next()
 }
 
-// First returns the element at an end of a list that is not empty.
+// First returns the element at one end of a list. The list must not be empty.
 //
-// Lifetime: as a Cursor's.
+// Lifetime: that of a Cursor.
 func First(v value.Value, end End) listpack.Element {
 	lp := v.Packed()
 	if lp == nil {
@@ -141,20 +141,20 @@ func First(v value.Value, end End) listpack.Element {
 	return listpack.Get(lp, listpack.Last(lp))
 }
 
-// A Piece is a part of a list as it is stored: a listpack, or a single element (Plain).
+// A Piece is a part of a list in the form in which it is stored: a listpack, or a single element (Plain).
 type Piece struct {
 	Bytes []byte
-	Size  int // length of Bytes uncompressed; package lzf compresses
+	Size  int // length of Bytes uncompressed; package lzf expands them
 	Plain bool
 }
 
 // Compressed reports whether Bytes are compressed. Then they are shorter than Size.
 func (p *Piece) Compressed() bool { return len(p.Bytes) != p.Size }
 
-// Leaves yields the pieces of a list. A list that is a listpack has one piece. If that has more elements than a leaf
-// may have (countable), it is yielded in several.
+// Leaves yields the pieces of a list. A list that is a listpack has one piece. If it has more elements than a leaf may
+// have (countable), it is yielded in several pieces.
 //
-// Lifetime: as a Cursor's; of a divided listpack, until yield returns.
+// Lifetime: that of a Cursor; for a divided listpack, until yield returns.
 func Leaves(v value.Value, yield func(p Piece) bool) {
 	if lp := v.Packed(); lp != nil {
 		if count := listpack.Count(lp); count > countable {
@@ -191,7 +191,7 @@ func pieceAt(ref memory.Ref) Piece {
 	return Piece{lp, len(lp), false}
 }
 
-// LeafCount is the number of pieces that Leaves yields.
+// LeafCount returns the number of pieces that Leaves yields.
 func LeafCount(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return (max(listpack.Count(lp), 1) + countable - 1) / countable
@@ -199,14 +199,14 @@ func LeafCount(v value.Value) int {
 	return rootAt(v.Root()).nodes.Leaves()
 }
 
-// A Text is a text to compare elements with, parsed once.
+// A Text is a text to compare with elements. It is parsed only once.
 type Text struct {
 	text  []byte
 	n     int64
 	isInt bool
 }
 
-// TextOf returns a Text of text. Lifetime: text's.
+// TextOf returns a Text of text. Lifetime: that of text.
 func TextOf(text []byte) Text {
 	n, ok := number.ParseInt(text)
 	return Text{text, n, ok}
@@ -220,8 +220,8 @@ func (x *Text) Is(el listpack.Element) bool {
 	return bytes.Equal(el.Bytes(), x.text)
 }
 
-// find returns the first element with this text in the leaf at ref, 0 if there is none. In a plain leaf it returns 1
-// for its element.
+// find returns the first element with this text in the leaf at ref, or 0 if there is none. For the element of a plain
+// leaf it returns 1.
 func find(ref memory.Ref, text []byte) (at int) {
 	if plain, ok := plainAt(ref); ok {
 		if bytes.Equal(plain, text) {

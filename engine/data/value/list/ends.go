@@ -9,11 +9,12 @@ import (
 	"spindle/internal/number"
 )
 
-// The fast push and pop of one element at an end of a quicklist. The outermost leaf is changed in place, because no
-// view reads it and its block suits. The way to it is searched once. Nothing is freed, so no position has to be set.
-// All other changes use nodes, which copies, moves, adds and removes leaves (bench: types; BenchmarkEnds).
+// Push and pop of one element at an end of a quicklist have a fast way. The outermost leaf is changed in place, if no
+// view reads it and its block has a suitable size. The way to the leaf is searched once. Nothing is freed, so no
+// position has to be set. All other changes use nodes, which copies, moves, adds and removes leaves (bench: types;
+// BenchmarkEnds).
 
-// side is the end in package tree's terms.
+// side returns the number by which package tree names the end.
 func (end End) side() int {
 	if end == Head {
 		return -1
@@ -23,7 +24,7 @@ func (end End) side() int {
 
 func (end End) index() int { return (end.side() + 1) / 2 }
 
-// writable returns the list's root if the list is a quicklist whose root no view reads, else nil.
+// writable returns the list's root if the list is a quicklist whose root no view reads, otherwise nil.
 func writable(e *value.Edit) *root {
 	v := e.Value()
 	if v.Encoding() != value.Quicklist {
@@ -35,7 +36,7 @@ func writable(e *value.Edit) *root {
 	return nil
 }
 
-// PushOne is Push of one element if that is possible in place. It returns the new length, or 0 if it did nothing.
+// PushOne is Push of one element if that is possible in place. It returns the new length, or 0 if it has done nothing.
 func PushOne(e *value.Edit, l Limits, end End, text []byte) (length int) {
 	r := writable(e)
 	if r == nil || !r.pushInPlace(&e.Edge, e.Heap().Frozen(), l, end, text) {
@@ -44,7 +45,7 @@ func PushOne(e *value.Edit, l Limits, end End, text []byte) (length int) {
 	return int(r.nodes.Len())
 }
 
-// pushInPlace adds an element at an end. It returns false if it did nothing. r is writable.
+// pushInPlace adds an element at an end. It returns false if it has done nothing. r must be writable.
 func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, text []byte) bool {
 	if !edge.Find(&r.nodes, frozen, end.side()) || isPlain(edge.Leaf) {
 		return false
@@ -55,7 +56,7 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	if !l.takes(len(lp), edge.Count(), r.nodes.Len(), len(text)) {
 		return false
 	}
-	// A listpack.Element would be slower: reading it back right after it was written would stall.
+	// A listpack.Element would be slower: reading it right after it was written would stall.
 	n, isInt := number.ParseInt(text)
 	ins := listpack.EncodedTextLen(len(text))
 	if isInt {
@@ -88,16 +89,17 @@ func (r *root) pushInPlace(edge *tree.Edge, frozen uint64, l Limits, end End, te
 	return true
 }
 
-// An Outermost is the element at an end of a quicklist. It is found once, to reply with it, and then removed in place.
+// An Outermost is the element at an end of a quicklist. It is found once, so that the command can reply with it, and
+// then removed in place.
 type Outermost struct {
-	Element listpack.Element // until Remove
+	Element listpack.Element // valid until Remove
 
 	edge *tree.Edge
 	lp   []byte
 	del  int // the entry's length
 }
 
-// Find leads o to the element at an end. It returns false if the element cannot be removed in place: then use First and
+// Find leads o to the element at an end. It returns false if the element cannot be removed in place. Then use First and
 // Pop.
 func (o *Outermost) Find(e *value.Edit, end End) bool {
 	r := writable(e)

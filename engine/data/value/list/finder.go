@@ -8,13 +8,13 @@ import (
 
 // A Finder finds the elements that equal one text, in one direction. It is a value for the stack.
 //
-// Lifetime: as a Cursor's, and the text's.
+// Lifetime: that of a Cursor, and that of the text.
 type Finder struct {
 	text  Text
 	back  bool
 	bound int // first index that is out of range
 
-	lp    []byte // the present listpack; nil: the next leaf is path's
+	lp    []byte // the present listpack; nil if the leaf of path is next
 	at    int    // where to continue in lp, 0 at its end
 	index int    // of the entry at at
 
@@ -23,7 +23,7 @@ type Finder struct {
 	more  bool // path leads to a leaf that has not been searched
 }
 
-// Start leads f to an end of a list, to search at most the first most elements from there.
+// Start leads f to an end of a list, to search no more than most elements from there.
 func (f *Finder) Start(v value.Value, text []byte, from End, most int) {
 	f.text, f.back, f.bound = TextOf(text), from == Tail, most
 	if f.back {
@@ -42,7 +42,8 @@ func (f *Finder) Start(v value.Value, text []byte, from End, most int) {
 	}
 }
 
-// enter leads f to the near edge of a listpack with count elements, the first of which has this rank.
+// enter leads f to the first element, in the direction of the search, of a listpack. The listpack has count elements,
+// and its first element has this rank.
 func (f *Finder) enter(lp []byte, rank, count int) {
 	f.lp, f.at, f.index = lp, listpack.First(lp), rank
 	if f.back {
@@ -55,7 +56,7 @@ func (f *Finder) enter(lp []byte, rank, count int) {
 	}
 }
 
-// Next returns the index of the next element that is the text. It returns false if there is none.
+// Next returns the index of the next element that equals the text. It returns false if there is none.
 func (f *Finder) Next() (index int, ok bool) {
 	for {
 		for f.lp == nil {
@@ -93,7 +94,7 @@ func (f *Finder) beyond(index int) bool {
 	return index >= f.bound
 }
 
-// within returns the next one in lp.
+// within returns the index of the next such element in lp.
 func (f *Finder) within() (index int, ok bool) {
 	if f.at == 0 {
 		return 0, false

@@ -7,12 +7,12 @@ import (
 	"spindle/internal/number"
 )
 
-// A Gatherer makes a list of elements that come one after the other. It makes a listpack if they fit one leaf, else a
-// quicklist with the same leaves that pushes would make. A slice holds the elements of a leaf until it is full, so that
-// no leaf has to grow. The core uses it within one turn.
+// A Gatherer makes a list of elements that come one after the other. It makes a listpack if they fit one leaf,
+// otherwise a quicklist with the same leaves that pushes would make. A slice holds the elements of a leaf until it is
+// full, so that no leaf has to grow. The core uses a Gatherer within one turn.
 type Gatherer struct {
 	limits Limits
-	lp     []byte // the open listpack: the whole list while !long, else the next leaf
+	lp     []byte // the open listpack: the whole list while !long, otherwise the next leaf
 	here   int    // elements in lp
 	n      int
 	long   bool
@@ -24,7 +24,7 @@ func Gather(l Limits) Gatherer { return Gatherer{limits: l, lp: listpack.Begin(n
 
 func (g *Gatherer) Len() int { return g.n }
 
-// Push appends an element. Leaves are made in s.
+// Push appends an element. New leaves are allocated in s.
 func (g *Gatherer) Push(s *value.Store, text []byte) {
 	plain := g.limits.plain(len(text))
 	if plain || g.here > 0 && !g.limits.takes(len(g.lp)+1, uint64(g.here), uint64(g.n), len(text)) {
@@ -47,7 +47,7 @@ func (g *Gatherer) Push(s *value.Store, text []byte) {
 	g.n++
 }
 
-// reserve makes room for an entry of n bytes.
+// reserve makes room in lp for an entry of n bytes.
 func (g *Gatherer) reserve(n int) {
 	to := len(g.lp) + n
 	if to > cap(g.lp) {
@@ -56,7 +56,7 @@ func (g *Gatherer) reserve(n int) {
 	g.lp = g.lp[:to]
 }
 
-// leaf makes a leaf of the gathered elements. It first makes the list a quicklist if needed.
+// leaf makes a leaf of the gathered elements. If the list is not yet a quicklist, it becomes one first.
 func (g *Gatherer) leaf(s *value.Store) {
 	if !g.long {
 		g.long, g.built = true, NewBuilder(s, g.limits)
@@ -68,8 +68,8 @@ func (g *Gatherer) leaf(s *value.Store) {
 	}
 }
 
-// Packed returns the list as a listpack, or nil if it is too long; then call Root. Call only one of them successfully,
-// last.
+// Packed returns the list as a listpack, or nil if it is too long. In that case call Root. The result of Packed or Root
+// ends the Gatherer.
 func (g *Gatherer) Packed() []byte {
 	if g.long || !g.limits.Whole(len(g.lp)+1, g.here) {
 		return nil
@@ -77,7 +77,7 @@ func (g *Gatherer) Packed() []byte {
 	return listpack.Close(g.lp, 0, g.here)
 }
 
-// Root returns the list as a quicklist, which belongs to the caller: for keyspace.DB.PutRoot.
+// Root returns the list as a quicklist, for keyspace.DB.PutRoot. The caller owns the result.
 func (g *Gatherer) Root(s *value.Store) memory.Ref {
 	g.leaf(s)
 	return g.built.Root()

@@ -11,8 +11,8 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestGatherer: a gathered list has the pieces that pushes of single elements would make. It is a listpack if theirs is
-// one.
+// TestGatherer: a gathered list has the same pieces as one made by pushes of single elements. It is a listpack exactly
+// if that one is.
 func TestGatherer(t *testing.T) {
 	rng := random(t)
 	for round := range 300 {
@@ -58,7 +58,7 @@ func TestGatherer(t *testing.T) {
 	}
 }
 
-// pieces returns the pieces of a list: "l" and a listpack, or "p" and an element.
+// pieces returns the pieces of a list as text: "l" and a listpack, or "p" and an element.
 func pieces(v value.Value) (all []string) {
 	list.Leaves(v, func(p list.Piece) bool {
 		kind := "l"

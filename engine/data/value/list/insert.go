@@ -6,8 +6,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Insert inserts text before or after the first element that is pivot. It returns false if there is no such element.
-// text lies outside of the list. The caller calls Grow first, whether pivot is found or not. Cost: a walk to the pivot.
+// Insert inserts text before or after the first element that equals pivot. It returns false if there is no such
+// element. text must lie outside the list. The caller calls Grow first, whether pivot is found or not. Cost: a walk to
+// the pivot.
 func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), pivot, 0)
@@ -39,7 +40,7 @@ func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	return true
 }
 
-// insertion plans an element before or after the one at at.
+// insertion plans the insertion of an element before or after the one at at.
 func insertion(lp []byte, at int, el listpack.Element, side End) listpack.Splice {
 	if side == Head {
 		return listpack.InsertBefore(at, el.EncodedLen(), 1)
@@ -47,7 +48,7 @@ func insertion(lp []byte, at int, el listpack.Element, side End) listpack.Splice
 	return listpack.InsertAfter(lp, at, el.EncodedLen(), 1)
 }
 
-// insert inserts text before or after the element at at of p's leaf; a plain leaf ignores at. After that p leads
+// insert inserts text before or after the element at at in p's leaf. A plain leaf ignores at. After that p leads
 // nowhere.
 func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	plain, edge := isPlain(p.Leaf()), true
@@ -91,7 +92,7 @@ func (t *nodes) insert(p *tree.Path, at int, text []byte, side End) {
 	}
 }
 
-// gapOf returns the offset where insertion makes its gap.
+// gapOf returns the offset at which insertion makes its gap.
 func gapOf(lp []byte, at int, side End) int {
 	if side == Head {
 		return at
@@ -100,7 +101,7 @@ func gapOf(lp []byte, at int, side End) int {
 }
 
 // split divides p's leaf at the element at at. The elements on that side, at least one, move to a new leaf, and p leads
-// to it. It returns the rank of the first element in the part that stayed.
+// to the new leaf. It returns the rank of the first element in the part that stayed.
 func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	lp := packedAt(p.Leaf())
 	count := int(t.CountOf(p))
@@ -122,8 +123,8 @@ func (t *nodes) split(p *tree.Path, at int, side End) (rank uint64) {
 	return rank
 }
 
-// join joins leaves near the one whose first element has this rank, where two fit into one. It tries the two before it,
-// the two after it, it and the one before, it and the one after.
+// join joins leaves near the leaf whose first element has this rank, if two fit into one. It tries four pairs: the two
+// leaves before that leaf, the two after it, and the leaf itself with each neighbour.
 func (t *nodes) join(rank uint64) {
 	var p tree.Path
 	if rank > 0 {
@@ -148,7 +149,7 @@ func (t *nodes) join(rank uint64) {
 	t.joinNext(&p)
 }
 
-// joinNext joins p's leaf and the next, if they fit into one. After that p leads nowhere.
+// joinNext joins p's leaf and the next leaf, if they fit into one. After that p leads nowhere.
 func (t *nodes) joinNext(p *tree.Path) bool {
 	next := *p
 	if !next.Next() || isPlain(p.Leaf()) || isPlain(next.Leaf()) {

@@ -33,7 +33,7 @@ const (
 
 func leafWord(ref memory.Ref) *uint64 { return memory.Word(ref + 8) }
 
-// plainAt returns the element of a plain leaf, in place, or, if it is compressed, in new memory.
+// plainAt returns the element of a plain leaf, in place. If the leaf is compressed, the element is in new memory.
 func plainAt(ref memory.Ref) (text []byte, ok bool) {
 	w := *leafWord(ref)
 	if w&plainMark == 0 {
@@ -47,7 +47,8 @@ func plainAt(ref memory.Ref) (text []byte, ok bool) {
 
 func isPlain(ref memory.Ref) bool { return *leafWord(ref)&plainMark != 0 }
 
-// listpackAt returns the listpack of a leaf that is not plain, in place, or, if it is compressed, in new memory.
+// listpackAt returns the listpack of a leaf that is not plain, in place. If the leaf is compressed, the listpack is in
+// new memory.
 func listpackAt(ref memory.Ref) []byte {
 	if isCompressed(ref) {
 		return expanded(ref)
@@ -69,15 +70,15 @@ func (t *nodes) newPlain(text []byte) memory.Ref {
 	return ref
 }
 
-// plainOf returns a plain leaf with an element of n undefined bytes, and those bytes.
+// plainOf returns a plain leaf with an element of n undefined bytes. text is these bytes.
 func (t *nodes) plainOf(n int) (ref memory.Ref, text []byte) {
 	ref = t.NewLeaf(leafHeader + n)
 	*leafWord(ref) = plainMark | uint64(n)
 	return ref, memory.Bytes(ref+leafHeader, n)
 }
 
-// newPacked returns a packed leaf of size undefined bytes, and those bytes. room is the size of the whole block. If the
-// leaf is to grow at its head, the listpack lies at the end of the block.
+// newPacked returns a packed leaf of size undefined bytes. lp is these bytes. room is the size of the whole block. If
+// the leaf is to grow at its head, the listpack lies at the end of the block.
 func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) {
 	ref = t.NewLeaf(max(room, leafHeader+size))
 	at := leafHeader
@@ -88,8 +89,8 @@ func (t *nodes) newPacked(size, room int, grow End) (ref memory.Ref, lp []byte) 
 	return ref, memory.Bytes(ref, at+size)[at:]
 }
 
-// growing returns the room for a leaf that needs n bytes and will soon need more. It doubles n, but if n fits a small
-// block, so does the result. A full leaf of the usual 8 KB has the largest small block (tight).
+// growing returns the block size for a leaf that needs n bytes and will soon need more. It doubles n, but if n fits a
+// small block, so does the result. A full leaf of the usual 8 KB has the largest small block (tight).
 func growing(n int) int {
 	if n <= memory.MaxSmall {
 		return min(2*n, memory.MaxSmall)
@@ -97,8 +98,8 @@ func growing(n int) int {
 	return n + n/8
 }
 
-// roomy returns the room for a copy of a leaf that needs n bytes and may later need a few more. A leaf that fits a
-// small block stays in one. Most copies are made while a view lives, when small blocks are warm and runs are not.
+// roomy returns the block size for a copy of a leaf that needs n bytes and may later need a few more. A leaf that fits
+// a small block stays in one. Most copies are made while a view is open, when small blocks are warm and runs are not.
 func roomy(n int) int {
 	if n <= memory.MaxSmall {
 		return min(n+n/4, memory.MaxSmall)
@@ -106,12 +107,12 @@ func roomy(n int) int {
 	return n + n/8
 }
 
-// tight is how many bytes a leaf that is not alone leaves free below Redis's limit. So header and listpack together
-// take what the listpack takes there, and no larger block. A list of one leaf keeps the exact limit. There the
-// difference would show in OBJECT ENCODING.
+// tight is how many bytes a leaf leaves free below Redis's limit, if the list has other leaves. So header and listpack
+// together take no larger block than the listpack alone takes in Redis. A list of one leaf keeps the exact limit,
+// because there the difference would show in OBJECT ENCODING.
 const tight = leafHeader
 
-// single returns a listpack leaf with this one element.
+// single returns a listpack leaf with only this element.
 func (t *nodes) single(el listpack.Element, grow End) memory.Ref {
 	size := listpack.EmptyLen + el.EncodedLen()
 	ref, lp := t.newPacked(size, growing(leafHeader+size), grow)
@@ -131,7 +132,7 @@ func (t *nodes) allows(p *tree.Path, n int) bool {
 	return t.limits.takes(listpackBytes(ref), t.CountOf(p), t.Len(), n)
 }
 
-// takes reports whether a leaf of so many bytes and count elements may get an element of n bytes. all is the list's
+// takes reports whether a leaf of this many bytes and count elements may get an element of n bytes. all is the list's
 // length.
 func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 	less := 0
@@ -141,9 +142,9 @@ func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 	return !l.plain(n) && !l.exceeded(bytes+n+overhead, int(count)+1, less)
 }
 
-// splice makes the gap of s in p's leaf, which is packed and does not become empty. It returns the leaf's listpack with
-// its header set and the gap undefined. p stays at the leaf. Cost: the shorter part before or after the gap moves. The
-// leaf is copied if a view reads it or its block is too small.
+// splice makes the gap of s in p's leaf, which must be packed and not become empty. It returns the leaf's listpack with
+// its header set and the gap undefined. p keeps leading to the leaf. Cost: the shorter part before or after the gap
+// moves. The leaf is copied if a view reads it or its block is too small.
 func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	ref := p.Leaf()
 	count := t.CountOf(p) + uint64(s.Count)
@@ -173,7 +174,7 @@ func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	return lp
 }
 
-// spliceIn is splice within the leaf's block. It returns nil if that is too small, or far too large.
+// spliceIn is splice within the leaf's block. It returns nil if the block is too small, or far too large.
 func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	at, room := int(*leafWord(ref)), memory.UsableSize(ref)
 	old := packedAt(ref)
@@ -194,7 +195,7 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 		to = at - by
 	case up:
 	case room-leafHeader-size < room/16:
-		return nil // it would have to be moved again soon
+		return nil // otherwise the bytes would have to be moved again soon
 	case before < behind:
 		to = room - size
 	default:
@@ -216,10 +217,10 @@ func spliceIn(ref memory.Ref, s listpack.Splice) []byte {
 	return lp
 }
 
-// tooRoomy reports that a listpack of size bytes should not stay in a block of this size.
+// tooRoomy reports whether a listpack of size bytes is too small to stay in a block of this size.
 func tooRoomy(size, block int) bool { return 4*(leafHeader+size) < block && block > 512 }
 
-// trimRoom gives back the unused room of p's leaf, which will not grow any more. p stays at it.
+// trimRoom frees the unused room of p's leaf, which will not grow any more. p keeps leading to the leaf.
 func (t *nodes) trimRoom(p *tree.Path) {
 	ref := p.Leaf()
 	if ref == 0 || isPlain(ref) || isCompressed(ref) {
@@ -234,13 +235,13 @@ func (t *nodes) trimRoom(p *tree.Path) {
 	}
 }
 
-// countable is the most elements of a leaf. With more, a listpack's header does not tell their number, and Redis, which
-// counts a leaf in 16 bits, would misread our files. No limit in bytes allows that many. But whether a list stays a
-// listpack depends only on its texts, and empty ones take no bytes.
+// countable is the largest number of elements of a leaf. A listpack's header cannot hold a larger number. Redis, which
+// counts a leaf in 16 bits, would misread our files. No limit in bytes allows that many elements. But whether a list
+// stays a listpack depends only on its texts, and empty texts take no bytes.
 const countable = 1<<16 - 2
 
-// divided yields the entries of lp, of count elements, in parts that a leaf may have, with the number of elements of
-// each.
+// divided yields the entries of lp, of count elements, in parts that are not too long for a leaf. It also yields the
+// number of elements of each part.
 func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	return func(yield func(entries []byte, count int) bool) {
 		rest, left := listpack.Entries(lp), count
@@ -255,8 +256,8 @@ func divided(lp []byte, count int) iter.Seq2[[]byte, int] {
 	}
 }
 
-// addPacked adds leaves with lp's count elements after p's, and leads p to the last. It returns their number. room
-// returns the block size for a leaf of n bytes.
+// addPacked adds leaves with lp's count elements after p's leaf, and leads p to the last of them. It returns their
+// number. room returns the block size for a leaf of n bytes.
 func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) int) (leaves int) {
 	for entries, n := range divided(lp, count) {
 		size := listpack.EmptyLen + len(entries)
@@ -268,11 +269,11 @@ func (t *nodes) addPacked(p *tree.Path, lp []byte, count int, room func(n int) i
 	return leaves
 }
 
-// exactly is the room for a leaf that is not expected to grow.
+// exactly returns the block size for a leaf that is not expected to grow.
 func exactly(n int) int { return n }
 
-// addLeaf adds a leaf with count elements before or after p's, and leads p to it. In an empty list it becomes the only
-// one.
+// addLeaf adds a leaf with count elements before or after p's leaf, and leads p to the new one. In an empty list it
+// becomes the only leaf.
 func (t *nodes) addLeaf(p *tree.Path, ref memory.Ref, count int, side End) {
 	if side == Tail {
 		t.InsertAfter(p, ref, uint64(count), tree.Key{})

@@ -2,14 +2,14 @@ package list
 
 import "spindle/internal/setting"
 
-// Settings are the limits as CONFIG settings.
+// Settings are the CONFIG settings of the limits.
 type Settings struct {
 	Size  setting.Int // list-max-listpack-size
 	Depth setting.Int // list-compress-depth
 	Plain int         // DEBUG QUICKLIST-PACKED-THRESHOLD, in bytes; only the core uses it
 }
 
-// Rows returns the CONFIG settings.
+// Rows returns the rows of the CONFIG settings.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("list-max-listpack-size", &s.Size, -2, setting.Between(-1<<31, 1<<31-1),
@@ -18,27 +18,27 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits returns the present settings.
+// Limits returns the present limits.
 func (s *Settings) Limits() Limits {
 	return Limits{Fill: int(s.Size.Get()), Plain: s.Plain, Depth: int(s.Depth.Get())}
 }
 
-// Limits bound the size of a listpack: one that is a whole list, and one that is a leaf of a longer list.
+// Limits are the limits of a listpack that is a whole list, or a leaf of a longer list.
 type Limits struct {
 	Fill  int // list-max-listpack-size: a number of elements, or -1 to -5 for 4 KB to 64 KB
-	Plain int // elements of at least so many bytes get a plain leaf; 0: those too large for any leaf
-	// list-compress-depth: so many leaves at either end stay uncompressed; 0: all do.
+	Plain int // elements of at least this many bytes get a plain leaf; 0 means those too large for any leaf
+	// Depth is list-compress-depth: the number of leaves at each end that stay uncompressed. 0 means that all do.
 	Depth int
 }
 
 const (
-	// safeBytes bounds a listpack that is limited by its number of elements.
+	// safeBytes is the limit in bytes of a listpack that is limited by its number of elements.
 	safeBytes = 8192
-	// overhead is the assumed cost of an element beyond its text, when room for it is checked.
+	// overhead is the assumed cost of an element in addition to its text, when room for it is checked.
 	overhead = 8
 )
 
-// bytes returns the size of the largest listpack. bySize means that Fill is a size, not a number of elements.
+// bytes returns the size limit of a listpack. bySize means that Fill is a size, not a number of elements.
 func (l Limits) bytes() (n int, bySize bool) {
 	if l.Fill >= 0 {
 		return safeBytes, false
@@ -46,17 +46,17 @@ func (l Limits) bytes() (n int, bySize bool) {
 	return 4096 << min(-(l.Fill+1), 4), true
 }
 
-// count is the greatest number of elements, if Fill is a number.
+// count returns the greatest number of elements, if Fill is a number.
 func (l Limits) count() int { return max(l.Fill, 1) }
 
-// exceeded reports whether a listpack of so many bytes and elements would be too large. less is subtracted from the
+// exceeded reports whether a listpack of this many bytes and elements would be too large. less is subtracted from the
 // limit in bytes.
 func (l Limits) exceeded(bytes, count, less int) bool {
 	most, bySize := l.bytes()
 	return bytes > most-less || !bySize && count > l.count()
 }
 
-// halved reports whether a listpack is small enough for a shrinking quicklist to become one.
+// halved reports whether a shrinking quicklist whose listpack has this size becomes a listpack.
 func (l Limits) halved(bytes, count int) bool {
 	if most, bySize := l.bytes(); bySize {
 		return bytes <= most/2
@@ -72,7 +72,7 @@ func (l Limits) Whole(bytes, count int) bool {
 	return count <= l.count()
 }
 
-// Takes reports whether a listpack of so many bytes and elements has room for an element of n bytes.
+// Takes reports whether a listpack of this many bytes and elements has room for an element of n bytes.
 func (l Limits) Takes(bytes, count, n int) bool {
 	return !l.plain(n) && !l.exceeded(bytes+n+overhead, count+1, 0)
 }

@@ -1,10 +1,10 @@
 // Package list is the value of a list: its encodings, when they change, its operations, and a cursor that reads live
 // and frozen lists.
 //
-// Owner: the core writes, in its turn. Any goroutine may read a list of the View it was handed (R4).
+// Owner: the core writes, in its turn. Any goroutine may read a list of a View that it was given (R4).
 // Never: allocates on the Go heap in an operation at an end, or knows what a command, client or reply is.
-// Start here. leaf.go is the block of an element, cursor.go reads, finder.go finds. push.go, pop.go, insert.go, set.go
-// and remove.go change a list. compress.go compresses leaves far from the ends. convert.go changes the encoding.
+// Start here. leaf.go is the block of a leaf, cursor.go reads, finder.go finds. push.go, pop.go, insert.go, set.go and
+// remove.go change a list. compress.go compresses leaves far from the ends. convert.go changes the encoding.
 // structure.go frees and copies.
 package list
 
@@ -22,15 +22,15 @@ import (
 //	entry ─▶ listpack                                                                encoding listpack
 //	entry ─▶ root {header, tree.State, …} ──▶ node ─▶ … ─▶ leaf, leaf, leaf, …     encoding quicklist
 //
-// A leaf is what Redis calls a node. It is a listpack within the limit fill, or a single element that is larger than
-// that (plain).
+// Redis calls a leaf a node. It is a listpack within the limit fill, or a single element that is larger than that limit
+// (plain).
 //
-// list.I1. Leaves are split, filled and joined by the rules of Redis's quicklist, so that a list becomes a listpack
-// again when it would there. That is when one packed leaf is left, of at most half of what a listpack may have
-// (Limits). tight, below, is the one exception.
-// list.I2. No leaf is empty. A root without leaves is an empty list; before the command ends, it removes the list or
-// pushes to it.
-// list.I3. fill and depth are the settings at the time when the root was made. A list keeps them.
+// list.I1. Leaves are split, filled and joined by the rules of Redis's quicklist. So a list becomes a listpack again
+// exactly when it would in Redis. That is when one packed leaf is left, of at most half the limit of a listpack
+// (Limits). The constant tight is the one exception.
+// list.I2. No leaf is empty. A root without leaves is an empty list. Before the command ends, it removes the list or
+// pushes an element.
+// list.I3. fill and depth are the settings at the time when the root was made. The list keeps them.
 // list.I4. The outermost depth leaves at either end are not compressed. With a depth of 0 no leaf is compressed.
 type root struct {
 	value.Header
@@ -39,7 +39,7 @@ type root struct {
 	depth uint32
 }
 
-// limits returns the settings that the list keeps (list.I3).
+// limits returns the settings that the list stores (list.I3).
 func (r *root) limits() Limits { return Limits{Fill: int(r.fill), Depth: int(r.depth)} }
 
 const rootBytes = 64
@@ -56,7 +56,7 @@ const (
 	Tail End = true
 )
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func Len(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return listpack.Count(lp)
@@ -64,7 +64,7 @@ func Len(v value.Value) int {
 	return int(rootAt(v.Root()).nodes.Len())
 }
 
-// nodes is a quicklist while the core changes it.
+// nodes is a quicklist that the core is changing.
 type nodes struct {
 	tree.Blocks
 	root    *root
@@ -75,7 +75,7 @@ type nodes struct {
 
 // changes counts the changes of leaves since compress last restored list.I4. Only lists with a depth use it.
 type changes struct {
-	came [2]int // new leaves, by the end to which they are nearer; in both if unknown
+	came [2]int // new leaves, by the end to which they are nearer; counted in both if unknown
 	gone int    // removed leaves, at most
 	near uint64 // 1 + an element's rank: its leaf and the leaves next to it may have changed
 }

@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// TestMeasure: the reported size of a freed list is its real size, also when some elements at its ends differ from the
+// TestMeasure: the reported size of a freed list is its real size, also if some elements at its ends differ from the
 // others.
 func TestMeasure(t *testing.T) {
 	large, small := bytes.Repeat([]byte("l"), 1<<20), []byte("x")

@@ -39,7 +39,7 @@ func open(t testing.TB) (*keyspace.Keyspace, *memory.Heap) {
 	return keyspace.New(h, keyspace.Options{StartMs: 1_000_000}), h
 }
 
-// model has real lists, and the same lists as slices.
+// model is real lists, and the same lists as slices.
 type model struct {
 	defrag keyspace.Defrag
 	t      testing.TB
@@ -293,7 +293,7 @@ func (m *model) push(e *value.Edit, key string) {
 	}
 }
 
-// pop removes n elements at an end, a single one in either way.
+// pop removes n elements at an end. A single element is removed by Pop or by an Outermost.
 func (m *model) pop(e *value.Edit, was []string, end list.End, n int) {
 	var o list.Outermost
 	if n > 1 || m.rng.IntN(2) == 0 || !o.Find(e, end) {
@@ -310,7 +310,7 @@ func (m *model) pop(e *value.Edit, was []string, end list.End, n int) {
 	o.Remove(end)
 }
 
-// remove is Remove, the slow way.
+// remove does what Remove does, in the simplest way.
 func remove(was []string, text string, from list.End, most int) (is []string, n int) {
 	if from == list.Tail {
 		was = slices.Clone(was)
@@ -329,7 +329,7 @@ func remove(was []string, text string, from list.End, most int) (is []string, n 
 	return is, n
 }
 
-// close verifies the oldest view and closes it.
+// close compares the oldest view with its expected content and closes it.
 func (m *model) close() {
 	v := m.views[0]
 	m.views = m.views[1:]
@@ -344,7 +344,7 @@ func (m *model) close() {
 	}
 }
 
-// elements returns a list's content, by one way of reading it.
+// elements returns a list's content, read in one of several ways.
 func elements(v value.Value) (texts []string) {
 	var c list.Cursor
 	c.Seek(v, 0, list.Tail)
@@ -354,7 +354,7 @@ func elements(v value.Value) (texts []string) {
 	return texts
 }
 
-// find looks for an element from either end, among all of them and among the first few.
+// find searches for an element from either end, among all elements and among the first few.
 func (m *model) find(v value.Value, want []string) {
 	text := want[m.rng.IntN(len(want))]
 	if m.rng.IntN(8) == 0 {
@@ -384,7 +384,7 @@ func (m *model) find(v value.Value, want []string) {
 	}
 }
 
-// pieced returns a list's content, beginning at index from, piece by piece.
+// pieced returns a list's content from index from to the end, read piece by piece.
 func pieced(v value.Value, from int) (texts []string) {
 	var c list.Cursor
 	c.Seek(v, from, list.Tail)
@@ -408,7 +408,7 @@ func pieced(v value.Value, from int) (texts []string) {
 	}
 }
 
-// compare checks all lists, by every way of reading them.
+// compare checks all lists, through every function that reads them.
 func (m *model) compare() {
 	if m.db.Len() != len(m.want) {
 		m.t.Errorf("%d keys, want %d", m.db.Len(), len(m.want))
@@ -474,7 +474,7 @@ func (m *model) compare() {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.h, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -7,8 +7,8 @@ import (
 )
 
 // Pop removes n elements, 0 < n <= Len, at an end. The command then calls Shrink, or removes the key if the list is
-// empty. Cost: O(log Len). With a depth it also looks at up to n leaves at either end, at most depth. Whole subtrees go
-// to a reclaimer.
+// empty. Cost: O(log Len). With a compression depth it also looks at up to n leaves at either end, but at most depth.
+// Whole subtrees go to a reclaimer.
 func Pop(e *value.Edit, l Limits, end End, n int) {
 	if lp := e.Packed(); lp != nil {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))
@@ -24,7 +24,7 @@ func Pop(e *value.Edit, l Limits, end End, n int) {
 	t.close()
 }
 
-// Trim keeps n elements, the first at index from; 0 < n.
+// Trim keeps n elements, the first at index from, and removes the others. n must be above 0.
 func Trim(e *value.Edit, l Limits, from, n int) {
 	behind := Len(e.Value()) - from - n
 	if from > 0 {
@@ -35,7 +35,7 @@ func Trim(e *value.Edit, l Limits, from, n int) {
 	}
 }
 
-// cut plans the removal of n of a listpack's count elements at an end.
+// cut plans the removal of n elements at an end of a listpack of count elements.
 func cut(lp []byte, count int, end End, n int) listpack.Splice {
 	s := listpack.Splice{Off: listpack.HeaderLen, Count: -n}
 	switch {
@@ -55,7 +55,7 @@ func cut(lp []byte, count int, end End, n int) listpack.Splice {
 	return s
 }
 
-// fewer bounds how many leaves can go with n elements, up to depth.
+// fewer returns an upper bound, at most depth, of how many leaves are removed with n elements.
 func (t *nodes) fewer(n int) int { return min(n, int(t.root.depth)) }
 
 func (t *nodes) pop(end End, n int) {

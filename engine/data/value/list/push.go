@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// PackedBytes returns the length of the listpack of a new list with these elements. ok is false if it would be too
-// long.
+// PackedBytes returns the length of the listpack of a new list with these elements. ok is false if the listpack would
+// be too long.
 func PackedBytes(l Limits, elements [][]byte) (n int, ok bool) {
 	n = listpack.EmptyLen
 	bytes := n
@@ -18,7 +18,7 @@ func PackedBytes(l Limits, elements [][]byte) (n int, ok bool) {
 	return n, !l.exceeded(bytes, len(elements), 0)
 }
 
-// Write makes lp, of PackedBytes, the listpack of the elements, pushed one after the other at end.
+// Write makes lp, of PackedBytes bytes, the listpack of the elements, pushed one after the other at end.
 func Write(lp []byte, end End, elements [][]byte) {
 	listpack.AppendEmpty(lp[:0])
 	s := listpack.Prepend(len(lp)-listpack.EmptyLen, len(elements))
@@ -37,7 +37,7 @@ func writeEntries(gap []byte, end End, elements [][]byte) {
 	}
 }
 
-// Push adds elements at an end, one after the other. They lie outside of the list.
+// Push adds elements at an end, one after the other. They must lie outside the list.
 func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
 	if e.Packed() != nil && pushPacked(e, l, end, elements) {
 		return
@@ -78,7 +78,7 @@ func pushPacked(e *value.Edit, l Limits, end End, elements [][]byte) bool {
 	return true
 }
 
-// PushElement is Push of one element of another list.
+// PushElement is Push of one element that comes from another list.
 func PushElement(e *value.Edit, l Limits, end End, el listpack.Element) {
 	if lp := e.Packed(); lp != nil {
 		s := listpack.Prepend(el.EncodedLen(), 1)
@@ -109,8 +109,8 @@ func (t *nodes) edge(p *tree.Path, end End) bool {
 	return t.LastLeaf(p)
 }
 
-// push adds an element, of n bytes of text, at the outer end of p's leaf, which is the outermost. It leads p to the
-// element's leaf.
+// push adds an element, of n bytes of text, at the outer end of p's leaf, which must be the outermost leaf. It leads p
+// to the element's leaf.
 func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 	switch {
 	case t.limits.plain(n):
@@ -125,7 +125,8 @@ func (t *nodes) push(p *tree.Path, end End, el listpack.Element, n int) {
 	t.added(p, end, 1)
 }
 
-// added follows an addition of leaves leaves at an end. p leads to the outermost of them, and stays there.
+// added is called after leaves were added at an end; leaves is their number. p leads to the outermost of them, and
+// stays there.
 func (t *nodes) added(p *tree.Path, end End, leaves int) {
 	if t.root.depth != 0 {
 		t.changes.came[end.index()] += leaves
@@ -144,8 +145,8 @@ func (t *nodes) pushIn(p *tree.Path, end End, el listpack.Element) {
 	el.Put(s.Gap(t.splice(p, s)))
 }
 
-// text returns the element's text. Only an integer that gets a plain leaf is formatted. Only DEBUG's threshold can
-// cause that.
+// text returns the element's text. An integer is formatted only if it gets a plain leaf, which only DEBUG's threshold
+// can cause.
 func (t *nodes) text(el listpack.Element) []byte {
 	if el.IsInt {
 		return el.Append(nil)

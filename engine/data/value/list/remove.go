@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Remove removes the first most elements that are text, counted from an end, or all if most is 0. It returns how many
+// Remove removes the first most elements that equal text, counted from an end, or all if most is 0. It returns how many
 // it removed. The command then calls Shrink, or removes the key if the list is empty. Cost: a walk; each leaf with such
 // elements is written once.
 func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed int) {
@@ -64,8 +64,8 @@ func holds(s tree.State, text []byte) bool {
 	return false
 }
 
-// removeIn removes up to most of the elements that are text from p's leaf. gone means that the leaf would be empty:
-// then it is unchanged.
+// removeIn removes up to most of the elements that equal text from p's leaf. gone means that the leaf would become
+// empty. In that case the leaf is unchanged.
 func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, gone bool) {
 	if plain, ok := plainAt(p.Leaf()); ok {
 		if bytes.Equal(plain, text) {
@@ -91,8 +91,8 @@ func (t *nodes) removeIn(p *tree.Path, text []byte, from End, most int) (n int, 
 	return n, false
 }
 
-// choose returns how many of a listpack's elements that are text are to be removed, at most most. skip is how many of
-// them nearer to the head stay.
+// choose returns how many of a listpack's elements that equal text are to be removed, at most most. skip is how many of
+// them stay because they are nearer to the head.
 func choose(lp, text []byte, from End, most int) (n, skip int) {
 	found := 0
 	for at := listpack.Find(lp, listpack.First(lp), text, 0); at != 0; at = listpack.Find(lp,
@@ -108,8 +108,8 @@ func choose(lp, text []byte, from End, most int) (n, skip int) {
 	return n, skip
 }
 
-// squeeze removes n elements that are text from lp, after the first skip of them, by moving the rest together. It
-// returns the end of the rest. The caller cuts off the bytes after it.
+// squeeze removes n elements that equal text from lp, after the first skip of them, by moving the rest together. It
+// returns the end of the rest. The caller removes the bytes after that.
 func squeeze(lp, text []byte, skip, n int) (end int) {
 	last := listpack.End(lp)
 	at := listpack.Find(lp, listpack.HeaderLen, text, 0)
@@ -118,7 +118,7 @@ func squeeze(lp, text []byte, skip, n int) (end int) {
 	}
 	end = at
 	for ; n > 0; n-- {
-		from, to := listpack.InsertAfter(lp, at, 0, 0).Off, last // from..to is what stays after this element
+		from, to := listpack.InsertAfter(lp, at, 0, 0).Off, last // the bytes from..to after this element stay
 		if n > 1 {
 			at = listpack.Find(lp, from, text, 0)
 			to = at

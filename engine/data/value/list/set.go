@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Set replaces the element of this index, counted from the tail if negative, by text. It returns false if there is
-// none. text lies outside of the list. The caller calls Grow first, whether there is one or not, and Shrink after it.
+// Set replaces the element at index, counted from the tail if negative, by text. It returns false if there is no such
+// element. text must lie outside the list. The caller calls Grow first in either case, and Shrink afterwards.
 func Set(e *value.Edit, l Limits, index int64, text []byte) bool {
 	n := int64(Len(e.Value()))
 	if index < 0 {

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Structure is the keyspace's functions for the root of a quicklist.
+// Structure is the set of functions that the keyspace uses for the root of a quicklist.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
 	LenAt: int(unsafe.Offsetof(root{}.nodes)) + tree.StateLen,
@@ -19,7 +19,7 @@ var Structure = value.Structure{
 	},
 }
 
-// nodeShare is about the cost of a leaf in the nodes above it.
+// nodeShare is about how many bytes a leaf costs in the nodes above it.
 const nodeShare = 40
 
 func count(ref memory.Ref) int { return int(rootAt(ref).nodes.Len()) }
@@ -49,7 +49,7 @@ func cost(ref memory.Ref, samples int) int {
 	return memory.UsableSize(ref) + int(float64(bytes)/float64(seen)*float64(s.Leaves()))
 }
 
-// duplicate returns a deep copy. Its leaves have no spare room.
+// duplicate returns a deep copy. The copy's leaves have no spare room.
 func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	r := rootAt(ref)
 	b := NewBuilder(s, r.limits())
@@ -60,9 +60,9 @@ func duplicate(s *value.Store, ref memory.Ref) memory.Ref {
 	return b.Root()
 }
 
-// A Builder makes a list of complete pieces: for copies, and for files. The core uses it, over several turns if needed.
-// No view contains the list, whatever views are taken meanwhile. So it has no position, and its blocks are retired
-// wide.
+// A Builder makes a list of complete pieces, for copies and for loads from files. The core uses it, over several turns
+// if needed. No view contains the list, even if views are opened meanwhile. So the list has no position, and its blocks
+// are retired wide.
 type Builder struct {
 	t    nodes
 	p    tree.Path
@@ -76,8 +76,8 @@ func NewBuilder(s *value.Store, l Limits) Builder {
 	return Builder{t, tree.Path{}, ref}
 }
 
-// AddPacked appends the elements of a listpack as a leaf, or several if it is too long. lp has passed listpack.Validate
-// with deep, and is not empty.
+// AddPacked appends the elements of a listpack as a leaf, or as several if it is too long. lp must have passed
+// listpack.Validate with deep, and must not be empty.
 func (b *Builder) AddPacked(lp []byte) { b.add(lp, listpack.Count(lp)) }
 
 func (b *Builder) add(lp []byte, count int) {
@@ -95,7 +95,7 @@ func (b *Builder) Push(el listpack.Element) { b.t.push(&b.p, Tail, el, el.Len())
 
 func (b *Builder) Len() int { return int(b.t.Len()) }
 
-// Root returns the list so far, complete. It belongs to the caller: for keyspace.DB.PutRoot.
+// Root returns the list so far, complete, for keyspace.DB.PutRoot. It belongs to the caller.
 func (b *Builder) Root() memory.Ref {
 	b.t.close()
 	return b.root

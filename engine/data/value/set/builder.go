@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder makes a set that is not in the keyspace yet: a new key's, or the result of combining others. Its encodings
-// are those of a set to which the same members are added one by one.
+// A Builder makes a set that is not in the keyspace yet: the value of a new key, or the result of combining other sets.
+// It uses the same encodings as a set to which the same members are added one by one.
 //
 // Owner: the core. The buffer of a packed set is reused for the next set. A hashtable's members lie where they will
 // stay, and belong to the Builder until Root or Discard.
@@ -27,7 +27,7 @@ type Builder struct {
 // roomKept is the largest buffer for packed bytes that a Builder reuses.
 const roomKept = 64 << 10
 
-// Begin begins a set in the encoding enc. It may come to have about n members; 0 means unknown.
+// Begin begins a set in the encoding enc. n is about how many members the set may get; 0 means unknown.
 func (b *Builder) Begin(s *value.Store, l Limits, enc value.Encoding, n int) {
 	b.store, b.limits, b.enc, b.expected = s, l, enc, n
 	if cap(b.packed) > roomKept {
@@ -49,7 +49,7 @@ func (b *Builder) begin(n int) {
 	b.members.Reserve(n)
 }
 
-// Add adds a member. It returns false if the set has it.
+// Add adds a member. It returns false if the set has the member already.
 func (b *Builder) Add(e Element) bool {
 	var room [number.MaxIntLen]byte
 	switch b.enc {
@@ -71,7 +71,7 @@ func (b *Builder) Add(e Element) bool {
 	return true
 }
 
-// Append is Add of a member that the set does not have.
+// Append is Add for a member that the set does not have.
 func (b *Builder) Append(e Element) {
 	var room [number.MaxIntLen]byte
 	switch b.enc {
@@ -97,7 +97,7 @@ func (b *Builder) Append(e Element) {
 	insert(b.store.Heap, &b.members, e.Text(room[:]))
 }
 
-// checkIntegers makes an intset that has become too long a hashtable.
+// checkIntegers turns an intset that has become too long into a hashtable.
 func (b *Builder) checkIntegers() {
 	if n := intset.Len(b.packed); n > b.limits.integers() {
 		b.toTable(n)
@@ -117,7 +117,8 @@ func (b *Builder) fill(r *Reader) {
 	})
 }
 
-// Compact makes the set an intset if all of its members are integers and not too many. An intset stays one.
+// Compact turns the set into an intset if all of its members are integers and not too many. If it is an intset, it
+// stays one.
 func (b *Builder) Compact() {
 	if b.enc == value.IntSet || b.Len() > b.limits.integers() {
 		return
@@ -139,7 +140,7 @@ func (b *Builder) Compact() {
 	b.enc, b.packed = value.IntSet, append(b.packed[:0], set...)
 }
 
-// Len is the number of members so far.
+// Len returns the number of members so far.
 func (b *Builder) Len() int {
 	switch b.enc {
 	case value.IntSet:
@@ -150,10 +151,10 @@ func (b *Builder) Len() int {
 	return b.members.Len()
 }
 
-// Encoding is the set's encoding so far.
+// Encoding returns the set's encoding so far.
 func (b *Builder) Encoding() value.Encoding { return b.enc }
 
-// Reader reads the present set, until the next Add.
+// Reader returns a Reader of the present set, valid until the next Add.
 func (b *Builder) Reader() Reader {
 	if b.enc == value.HashTable {
 		b.state = b.members.State()
@@ -162,7 +163,7 @@ func (b *Builder) Reader() Reader {
 	return Reader{enc: b.enc, packed: b.packed}
 }
 
-// Packed is the set's intset or listpack; nil if it is a hashtable.
+// Packed returns the set's intset or listpack, or nil if the set is a hashtable.
 func (b *Builder) Packed() []byte {
 	if b.enc == value.HashTable {
 		return nil
@@ -170,7 +171,7 @@ func (b *Builder) Packed() []byte {
 	return b.packed
 }
 
-// Root ends a set that is a hashtable and returns its root block, which then belongs to the caller.
+// Root finishes a set that is a hashtable and returns its root block, which then belongs to the caller.
 func (b *Builder) Root() memory.Ref {
 	b.members.Reserve(0)
 	root := newRoot(b.store, &b.members)
@@ -178,14 +179,14 @@ func (b *Builder) Root() memory.Ref {
 	return root
 }
 
-// Discard ends a set that is not needed.
+// Discard frees the set that the Builder has begun.
 func (b *Builder) Discard() {
 	if b.enc == value.HashTable {
 		b.store.DropRoot(value.Set, b.Root())
 	}
 }
 
-// Install makes the set the value of e, replacing the old one.
+// Install makes the set the value of e, in place of the old value.
 func (b *Builder) Install(e *value.Edit) {
 	if b.enc == value.HashTable {
 		e.SetRoot(value.HashTable, b.Root())

@@ -63,11 +63,12 @@ func (s *Sampler) Draw(r *Reader, rng *rand.PCG, n int, yield func(Element) bool
 	s.release()
 }
 
-// manyToOne is how many members a set must have for each one wanted, so that draws that remember cost less than a walk.
+// manyToOne is the ratio of a set's members to wanted ones from which separate draws cost less than a walk. The draws
+// must remember what they have drawn.
 const manyToOne = 16
 
-// Sample yields n different random members of r, n <= Len. Each choice of n is equally likely. The order has no
-// meaning.
+// Sample yields n different random members of r, n <= Len. Each choice of n is equally likely. The members come in no
+// particular order.
 //
 // Cost: one walk, or about n draws if n is small compared with the set.
 func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
@@ -105,11 +106,11 @@ func (s *Sampler) Sample(r *Reader, rng *rand.PCG, n int, yield func(Element)) {
 	s.release()
 }
 
-// roomFor returns how many cells the hash set needs for n members. At least half of them stay empty, at most three
-// quarters.
+// roomFor returns how many cells the hash set needs for n members. It leaves between half and three quarters of them
+// empty.
 func roomFor(n int) int { return 1 << bits.Len(uint(2*n)) }
 
-// first adds x, which is not 0, and reports whether it is new.
+// first adds x, which must not be 0, and reports whether x is new.
 func (s *Sampler) first(x uint64) bool {
 	mask := uint64(len(s.seen) - 1)
 	for at := x * 0x9E3779B97F4A7C15 >> 32 & mask; ; at = (at + 1) & mask {
@@ -169,14 +170,14 @@ func popRandom(t *table.Table, rng *rand.PCG, dst []byte) []byte {
 	return dst
 }
 
-// restIsSmall: if at least so many members are popped for each that stays, the rest becomes a new set.
+// restIsSmall: if at least this many members are popped for each one that stays, the rest becomes a new set.
 const restIsSmall = 5
 
-// PopMany removes n members from the set of e, fewer than it has. It calls yield for each, which copies it. rest is a
-// Builder to work with.
+// PopMany removes n members from the set of e, fewer than the set has. It calls yield for each, which must copy it.
+// rest is a Builder that PopMany may use.
 //
-// Cost: a draw for each member; one walk when the set is packed or most of it goes. If most of a hashtable went, the
-// rest is encoded like a new set. Otherwise the encoding stays.
+// Cost: a draw for each member; one walk if the set is packed or most of it is removed. If most of a hashtable was
+// removed, the rest is encoded like a new set. Otherwise the encoding stays.
 func PopMany(e *value.Edit, n int, l Limits, rest *Builder, yield func(Element)) {
 	r := Read(e.Value())
 	stay := r.Len() - n

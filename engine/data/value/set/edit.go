@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Expect makes the set of e a hashtable early, if n members are about to be added and its encoding cannot hold that
-// many.
+// Expect turns the set of e into a hashtable early, if n members are about to be added and its encoding cannot hold
+// that many.
 func Expect(e *value.Edit, n int, l Limits) {
 	switch e.Encoding() {
 	case value.IntSet:
@@ -24,7 +24,7 @@ func Expect(e *value.Edit, n int, l Limits) {
 	}
 }
 
-// Add adds members to the set of e and returns how many were new. They must not lie in the set.
+// Add adds members to the set of e and returns how many were new. They must not lie in the memory of the set.
 func Add(e *value.Edit, members [][]byte, l Limits) (added int) {
 	for i := 0; i < len(members); i++ {
 		if e.Packed() == nil {
@@ -91,7 +91,7 @@ func addInteger(e *value.Edit, b []byte, n int64) bool {
 	return true
 }
 
-// appendText appends a listpack of an intset's members and then member.
+// appendText appends a listpack that has the members of the intset set, and then member.
 func appendText(dst, set, member []byte) []byte {
 	from := len(dst)
 	dst = listpack.Begin(dst)
@@ -102,7 +102,7 @@ func appendText(dst, set, member []byte) []byte {
 	return listpack.Close(dst, from, intset.Len(set)+1)
 }
 
-// toTable makes the packed set of e a hashtable, which will hold about n members.
+// toTable turns the packed set of e into a hashtable, which will hold about n members.
 func toTable(e *value.Edit, n int) {
 	t := table.New(e.Heap(), table.Member, e.Store().Base)
 	t.Reserve(n)
@@ -111,7 +111,7 @@ func toTable(e *value.Edit, n int) {
 	e.SetRoot(value.HashTable, newRoot(e.Store(), &t))
 }
 
-// fill adds the members of v, none of which t has.
+// fill adds the members of v to t, which has none of them.
 func fill(h *memory.Heap, t *table.Table, v value.Value) {
 	var room [number.MaxIntLen]byte
 	r := Read(v)
@@ -121,7 +121,7 @@ func fill(h *memory.Heap, t *table.Table, v value.Value) {
 	})
 }
 
-// membersAhead is how many members' buckets are fetched at once while several members are processed.
+// membersAhead is the number of members whose buckets are fetched ahead while several members are processed.
 const membersAhead = 8
 
 // addHashed is Add to a hashtable.
@@ -140,7 +140,7 @@ func addHashed(e *value.Edit, members [][]byte) (added int) {
 	return added
 }
 
-// touch starts fetching what the next few members need. It does nothing for a single member.
+// touch starts fetching the memory that the next few members need. It does nothing for a single member.
 func touch(t *table.Table, members [][]byte) {
 	if len(members) > 1 {
 		for _, member := range members[:min(membersAhead, len(members))] {
@@ -149,7 +149,7 @@ func touch(t *table.Table, members [][]byte) {
 	}
 }
 
-// add adds member to t, whose heap is h, unless it is there.
+// add adds member to t, unless t has it already. h is the heap of t.
 func add(h *memory.Heap, t *table.Table, member []byte) bool {
 	hash := table.Hash(member)
 	if _, ref := t.Find(hash, member); ref != 0 {
@@ -164,8 +164,8 @@ func insert(h *memory.Heap, t *table.Table, member []byte) {
 	t.Insert(table.Hash(member), table.NewMember(h, member), table.Never)
 }
 
-// Remove removes members from the set of e, until it is empty, and returns how many it had. The caller removes an empty
-// set.
+// Remove removes members from the set of e, until the set is empty. It returns how many of them the set had. The caller
+// removes an empty set.
 func Remove(e *value.Edit, members [][]byte) (removed int) {
 	if e.Packed() == nil {
 		return removeHashed(e, members)

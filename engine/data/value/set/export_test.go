@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves that a live set is what its encoding promises.
+// Check returns an error unless a live set has what its encoding promises.
 func Check(h *memory.Heap, v value.Value) error {
 	b := v.Packed()
 	switch {
@@ -25,5 +25,5 @@ func Check(h *memory.Heap, v value.Value) error {
 	return listpack.Validate(b, true, nil)
 }
 
-// Room is how many cells s has for what it draws.
+// Room returns how many cells s has for the members that it has drawn.
 func (s *Sampler) Room() int { return cap(s.seen) }

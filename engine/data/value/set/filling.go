@@ -6,8 +6,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Filling is a hashtable that a load builds in slices while it belongs to no key. Between Pause and Resume other
-// things may happen to the heap, and the root is complete.
+// A Filling is a hashtable that a load builds in slices before it gets a key. Between Pause and Resume the heap may be
+// used for other things, and the root is complete.
 type Filling struct {
 	store    *value.Store
 	root     memory.Ref
@@ -15,23 +15,23 @@ type Filling struct {
 	members  table.Table
 }
 
-// Begin makes an empty root for about n members, in the paused state.
+// Begin makes an empty root for about n members. The Filling is then paused.
 func (f *Filling) Begin(s *value.Store, n int) {
 	t := table.New(s.Heap, table.Member, s.Base)
 	f.store, f.expected = s, n
 	f.root = newRoot(s, &t)
 }
 
-// Root is the root block, 0 before Begin.
+// Root returns the root block, or 0 before Begin.
 func (f *Filling) Root() memory.Ref { return f.root }
 
-// Resume begins a slice. The table is opened as moved, because it has no position.
+// Resume begins a slice. The table is opened as moved, because it has no position for views.
 func (f *Filling) Resume() {
 	f.members = table.Open(f.store.Heap, table.Member, &rootAt(f.root).members, true)
 	f.members.Reserve(f.expected)
 }
 
-// Add adds member. It returns false if the set has it.
+// Add adds member. It returns false if the set has it already.
 func (f *Filling) Add(member []byte) bool { return add(f.store.Heap, &f.members, member) }
 
 // Pause ends a slice.

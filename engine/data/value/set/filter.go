@@ -19,9 +19,9 @@ type probe struct {
 	room [number.MaxIntLen]byte
 }
 
-// Filter yields, in order, the members of r that are in all of others (in), or in none of them (not in). It stops when
-// yield returns false, and then returns false. passed, if not nil, is called with the number of members looked at since
-// the last call.
+// Filter yields, in order, the members of r that are in all of others (in), or in none of them (not in). If yield
+// returns false, Filter stops and returns false. passed, if not nil, is called with the number of members looked at
+// since its last call.
 //
 // Cost: a lookup for each member in each set, in the order of others, until one decides. A hashtable yields members in
 // the order of their hashes, as in the other hashtables. So their indexes are read from one end to the other.
@@ -64,7 +64,7 @@ func (r *Reader) Filter(others []Reader, in bool, passed func(members int), yiel
 	return flush()
 }
 
-// narrow moves the probes that are in r, or not in it, to the front and returns them.
+// narrow moves the probes that are in r (or, without in, those that are not) to the front and returns them.
 func (r *Reader) narrow(probes []probe, in bool) []probe {
 	kept := 0
 	if r.members == nil {
@@ -105,7 +105,7 @@ func move(probes []probe, i, to int) {
 	}
 }
 
-// has is Contains of a probe, in a packed set.
+// has is Contains for a probe, in a packed set.
 func (r *Reader) has(p *probe) bool {
 	switch {
 	case r.packed == nil:

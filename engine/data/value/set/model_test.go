@@ -22,7 +22,7 @@ import (
 
 type members map[string]bool
 
-// model has a Go map for each set, copied before each change, so that views keep theirs.
+// model has a Go map for each set. The map is copied before each change, so that views keep the old one.
 type model struct {
 	defrag keyspace.Defrag
 	t      *testing.T
@@ -119,7 +119,7 @@ func (m *model) check(key string, v value.Value, want members) {
 	}
 }
 
-// put makes the built set key's value.
+// put makes the set that was built the value of key.
 func (m *model) put(key []byte) {
 	db := m.k.DB(0)
 	switch b := m.build.Packed(); {
@@ -239,7 +239,7 @@ func (m *model) gone(next members, w []byte) {
 	delete(next, string(w))
 }
 
-// combine makes key the result of a Filter of another key against a third.
+// combine stores in key the result of a Filter of a second key against a third.
 func (m *model) combine(key []byte, next members) {
 	db, from, by, in := m.k.DB(0), m.key(), m.key(), m.rng.IntN(2) == 0
 	clear(next)
@@ -264,7 +264,7 @@ func (m *model) combine(key []byte, next members) {
 	m.put(key)
 }
 
-// draw checks all ways to draw.
+// draw checks all functions that draw.
 func (m *model) draw(v value.Value, had members) {
 	r := set.Read(v)
 	if w := string(r.Random(m.k.Rand()).Append(nil)); !had[w] {
@@ -306,7 +306,7 @@ func (m *model) draw(v value.Value, had members) {
 	}
 }
 
-// checkView compares a view with what it froze.
+// checkView compares a view with its expected content.
 func (m *model) checkView(f frozen) {
 	if m.rng.IntN(2) == 0 {
 		f.v.Keep()
@@ -329,7 +329,7 @@ func (m *model) checkView(f frozen) {
 	f.v.Close()
 }
 
-// reclaim does the work of reclaimers and the core between turns, until nothing is left to do.
+// reclaim does the work of reclaimers and that of the core between turns, until nothing is left to do.
 func (m *model) reclaim() {
 	for more := true; more; {
 		more = m.heap.Drain(1000)
@@ -341,7 +341,7 @@ func (m *model) reclaim() {
 	}
 }
 
-// TestModel: sets of every encoding are changed, combined, copied and renamed at random under views. They equal Go
+// TestModel: sets of every encoding are changed, combined, copied and renamed at random, with open views. They equal Go
 // maps, and no memory leaks.
 func TestModel(t *testing.T) {
 	steps := 40_000
@@ -386,7 +386,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestMemory: a set of a million members of 14 bytes costs at most 34 bytes for each.
+// TestMemory: a set of a million members of 14 bytes costs at most 34 bytes per member.
 func TestMemory(t *testing.T) {
 	n := 1_000_000
 	if invariant.Enabled {
@@ -414,7 +414,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestLimits: each bound of each encoding, and one past it.
+// TestLimits tests sets at each limit of each encoding, and one past it.
 func TestLimits(t *testing.T) {
 	l := set.Limits{IntSet: 3, Entries: 2, Value: 4}
 	for _, c := range []struct {
@@ -456,8 +456,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestFair: each member is drawn about equally often, in every encoding and every way. Chi-square of 49 degrees of
-// freedom is above 100 once in 40 000 times; the seed is fixed.
+// TestFair: each member is drawn about equally often, in every encoding and by every function that draws. Chi-square of
+// 49 degrees of freedom is above 100 once in 40 000 times; the seed is fixed.
 func TestFair(t *testing.T) {
 	const n, rounds = 50, 20_000
 	for _, l := range []set.Limits{{IntSet: 100}, {Entries: 100, Value: 100}, {}} {
@@ -500,7 +500,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// TestSampleRoom: the buffer for drawing few members of many has at most four cells for each.
+// TestSampleRoom: when few members are drawn out of many, the buffer has at most four cells for each drawn member.
 func TestSampleRoom(t *testing.T) {
 	for _, l := range []set.Limits{{IntSet: 1 << 20}, {}} {
 		_, k := open(t)
@@ -545,7 +545,7 @@ func TestBigMembers(t *testing.T) {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

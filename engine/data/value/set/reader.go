@@ -11,14 +11,14 @@ import (
 
 // A Reader reads a set in any of its encodings, live or frozen. The zero Reader is an empty set.
 //
-// Lifetime: as that of the Value it reads.
+// Lifetime: that of the Value it reads.
 type Reader struct {
 	enc     value.Encoding
 	packed  []byte
 	members *table.State // hashtable
 }
 
-// Read returns a Reader of v, which is a set or the zero Value; that is empty.
+// Read returns a Reader of v, a set or the zero Value. The zero Value reads as an empty set.
 func Read(v value.Value) Reader {
 	if !v.Exists() {
 		return Reader{}
@@ -29,10 +29,10 @@ func Read(v value.Value) Reader {
 	return Reader{enc: value.HashTable, members: &rootAt(v.Root()).members}
 }
 
-// Encoding is the set's encoding.
+// Encoding returns the set's encoding.
 func (r *Reader) Encoding() value.Encoding { return r.enc }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (r *Reader) Len() int {
 	switch {
 	case r.members != nil:
@@ -59,8 +59,9 @@ func (r *Reader) Contains(member []byte) bool {
 	return listpack.Find(r.packed, listpack.First(r.packed), member, 0) != 0
 }
 
-// All yields every member, until yield returns false; then it returns false. An intset's members ascend, a listpack's
-// come in the order they were added, a hashtable's in no order. yield must not write to the set.
+// All yields every member. If yield returns false, All stops and returns false. An intset's members ascend. A
+// listpack's members come in the order in which they were added, a hashtable's in no fixed order. yield must not write
+// to the set.
 func (r *Reader) All(yield func(Element) bool) bool {
 	switch {
 	case r.members != nil:
@@ -84,8 +85,9 @@ func (r *Reader) All(yield func(Element) bool) bool {
 	return true
 }
 
-// Scan yields about count members, starting at cursor, and returns the next cursor; 0 begins and ends. It yields a set
-// that is not a hashtable whole, whatever the cursor. A hashtable's cursor has no meaning there.
+// Scan yields about count members, starting at cursor, and returns the next cursor. Cursor 0 begins a scan, and 0
+// returned ends it. It yields a set that is not a hashtable as a whole, whatever the cursor, because a hashtable's
+// cursor has no meaning for it.
 func (r *Reader) Scan(cursor uint64, count int, yield func(Element)) (next uint64) {
 	if r.members == nil {
 		r.All(func(e Element) bool {

@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// TestScanWhileChanging: a member that is present all the time is seen, however the set grows, shrinks and changes its
-// encoding meanwhile.
+// TestScanWhileChanging: a scan yields every member that is present all the time, however the set grows, shrinks and
+// changes its encoding meanwhile.
 func TestScanWhileChanging(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	l := set.Limits{IntSet: 512, Entries: 128, Value: 64}

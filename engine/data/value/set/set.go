@@ -8,23 +8,23 @@ import (
 	"spindle/internal/setting"
 )
 
-// An Element is a member as it is read: the integer of an intset or a listpack, or bytes in place.
+// An Element is a member as a reader gets it: the integer of an intset or a listpack, or bytes in place.
 type Element = listpack.Element
 
-// ElementOf returns member as a set stores it.
+// ElementOf returns member in the form in which a set stores it.
 func ElementOf(member []byte) Element { return listpack.Of(member) }
 
-// Encodings, and when one becomes the next. Removals do not undo it.
+// A set has one of three encodings. A set that outgrows one changes to the next; removals do not change it back.
 //
 //	intset ──── a member that is no integer, if all fits a listpack ───▶ listpack
 //	   │                                                                   │
 //	   └── too many, or a member that does not fit a listpack ─▶ hashtable ◀┘   too many, or a member too long
 //
-// Limits are the bounds of the compact encodings: members of an intset, members of a listpack, bytes of a listpack's
+// Limits are the limits of the compact encodings: members of an intset, members of a listpack, bytes of a listpack's
 // member.
 type Limits struct{ IntSet, Entries, Value int }
 
-// mostIntegers bounds an intset whatever the settings are.
+// mostIntegers is the largest number of members of an intset, whatever the settings are.
 const mostIntegers = 1 << 30
 
 func (l Limits) integers() int { return min(l.IntSet, mostIntegers) }
@@ -42,7 +42,7 @@ func (l Limits) First(member []byte, n int) value.Encoding {
 	return value.HashTable
 }
 
-// asText reports whether an intset may become a listpack when a member of n bytes that is no integer joins it.
+// asText reports whether an intset may become a listpack when a member of n bytes that is no integer is added.
 func (l Limits) asText(set []byte, n int) bool {
 	count, longest, each := intset.Len(set), 0, 0
 	if count > 0 {
@@ -54,12 +54,12 @@ func (l Limits) asText(set []byte, n int) bool {
 		listpack.EmptyLen+count*each+n+listpack.MaxOverhead <= listpack.MaxBytes
 }
 
-// takes reports whether a listpack may take the edit s, which adds a member of n bytes.
+// takes reports whether a listpack has room for the edit s, which adds a member of n bytes.
 func (l Limits) takes(lp []byte, s listpack.Splice, n int) bool {
 	return listpack.Count(lp) < l.Entries && n <= l.Value && s.Fits(lp)
 }
 
-// Settings are Limits as CONFIG settings.
+// Settings are the CONFIG settings of Limits.
 type Settings struct {
 	IntSet  setting.Int // set-max-intset-entries
 	Entries setting.Int // set-max-listpack-entries
@@ -78,7 +78,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits returns the present settings.
+// Limits returns the present limits.
 func (s *Settings) Limits() Limits {
 	return Limits{int(s.IntSet.Get()), int(s.Entries.Get()), int(s.Value.Get())}
 }

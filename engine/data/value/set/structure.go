@@ -25,10 +25,10 @@ func newRoot(s *value.Store, t *table.Table) memory.Ref {
 	return ref
 }
 
-// fewSamples is how many members a quick estimate looks at.
+// fewSamples is the number of members that a quick estimate looks at.
 const fewSamples = 16
 
-// Structure is the keyspace's functions for roots of sets.
+// Structure is the set of functions that the keyspace uses for roots of sets.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
 	LenAt:   int(unsafe.Offsetof(root{}.members)) + table.StateLen,

@@ -9,13 +9,13 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Limits are the settings that bound a node.
+// Limits are the settings that limit the size of a node.
 type Limits struct {
-	NodeBytes   int64 // stream-node-max-bytes; 0: none
-	NodeEntries int64 // stream-node-max-entries; 0: none
+	NodeBytes   int64 // stream-node-max-bytes; 0 means no limit
+	NodeEntries int64 // stream-node-max-entries; 0 means no limit
 }
 
-// most returns the most bytes that a node may have.
+// most returns the limit in bytes of a node.
 func (l Limits) most() int64 {
 	if l.NodeBytes <= 0 || l.NodeBytes > maxPayload {
 		return maxPayload
@@ -23,20 +23,20 @@ func (l Limits) most() int64 {
 	return l.NodeBytes
 }
 
-// maxPayload is the most bytes of an entry's fields and values together. It keeps a node within a listpack, whatever
-// their number.
+// maxPayload is the most bytes of an entry's fields and values together. It keeps a node within the size of a listpack,
+// however many fields there are.
 const maxPayload = listpack.MaxBytes
 
-// doubled is the size up to which a node grows by doubling. A longer one grows by a quarter.
+// doubled is the size up to which a node grows by doubling. A larger node grows by a quarter.
 const doubled = 64 << 10
 
-// firstNode is the least block of a new node: some entries of a few bytes.
+// firstNode is the size of the smallest block of a new node. It holds some entries of a few bytes.
 const firstNode = 256
 
 // Append adds an entry with this ID, which must be after LastID. pairs are fields and values in turn, at least one
-// pair. If they are too long, it changes nothing and returns false.
+// pair. If they are too long, Append changes nothing and returns false.
 //
-// Cost: one node written to. No allocation on the Go heap.
+// Cost: writing to one node. No allocation on the Go heap.
 func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
 	invariant.That(w.r.last.Less(id), "stream.S2: %v appended after %v", id, w.r.last)
 	need := fitting(pairs)
@@ -59,8 +59,8 @@ func (w *Writer) Append(id ID, pairs [][]byte, l Limits) bool {
 	return true
 }
 
-// full reports whether an entry of these pairs, of at most need bytes, begins a new node. If so, it moves the old node
-// to a block that fits it.
+// full reports whether an entry of these pairs, of at most need bytes, must begin a new node. If so, it moves the last
+// node to a block of the right size.
 func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l Limits) bool {
 	lp := packAt(p.Leaf())
 	payload := need - (len(pairs)+9)*listpack.MaxOverhead
@@ -80,7 +80,7 @@ func (w *Writer) full(t *tree.Blocks, p *tree.Path, pairs [][]byte, need int, l 
 	return true
 }
 
-// appendNode adds a node. The fields of its master entry are those of its first entry.
+// appendNode adds a node with its first entry. The master entry gets the fields of that entry.
 func (w *Writer) appendNode(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte, need int) {
 	ref := t.NewLeaf(max(nodeHeader+listpack.EmptyLen+need, firstNode))
 	b := memory.Bytes(ref, memory.UsableSize(ref))[nodeHeader:]
@@ -123,12 +123,12 @@ func putEntry(b []byte, flags int64, ms, seq uint64, pairs [][]byte) (at int) {
 	return at + listpack.PutInt(b[at:], int64(entryElements(flags, pairs)-1))
 }
 
-// appendEntry adds an entry to the last node, which p leads to.
+// appendEntry adds an entry to the last node, to which p leads.
 func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte, need int, l Limits) {
 	lp := packAt(p.Leaf())
 	used := nodeHeader + len(lp)
 	need += used
-	// Grow in proportion, but not beyond the limit of a node.
+	// Grow in proportion to the size, but not beyond the limit of a node.
 	if have := memory.UsableSize(p.Leaf()); need > have {
 		room := 2 * have
 		if have > doubled {
@@ -156,7 +156,7 @@ func (w *Writer) appendEntry(t *tree.Blocks, p *tree.Path, id ID, pairs [][]byte
 
 const listpackEnd = 0xFF
 
-// sameFields reports whether pairs have the fields of the master entry of lp.
+// sameFields reports whether pairs have the same fields as the master entry of lp.
 func sameFields(lp []byte, pairs [][]byte) bool {
 	at := listpack.Next(lp, deletedAt(lp))
 	if int64(len(pairs)/2) != intAt(lp, at) {

@@ -12,7 +12,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves stream.S1 to stream.S4, stream.S7 and stream.N1 to stream.N3, for tests. O(n).
+// Check verifies stream.S1 to stream.S4, stream.S7 and stream.N1 to stream.N3, for tests. O(n).
 func (s Stream) Check(h *memory.Heap) error {
 	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
 	if err := t.Check(); err != nil {
@@ -54,7 +54,7 @@ func (s Stream) Check(h *memory.Heap) error {
 	return s.checkMemo(h)
 }
 
-// checkMemo proves stream.S7.
+// checkMemo checks stream.S7.
 func (s Stream) checkMemo(h *memory.Heap) error {
 	if s.r.memo == 0 {
 		return nil
@@ -144,9 +144,9 @@ func (g *Group) check(h *memory.Heap) error {
 	return nil
 }
 
-// ValidateNode proves that lp, as a whole, is the listpack of a node with this key (stream.N1 to stream.N3). It returns
-// the last live ID, the number of live entries and the first live ID. Bytes from outside must pass it before they are
-// read.
+// ValidateNode checks that all of lp is the listpack of a node with this key (stream.N1 to stream.N3). It returns the
+// last live ID, the number of live entries and the first live ID. Bytes from outside must pass it before other code
+// reads them.
 func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err error) {
 	if err := listpack.Validate(lp, true, nil); err != nil {
 		return ID{}, 0, ID{}, err
@@ -192,8 +192,8 @@ func ValidateNode(lp []byte, master ID) (last ID, live uint64, first ID, err err
 	return last, uint64(count), first, nil
 }
 
-// A reader reads a listpack's elements one by one. bad means that there were too few, or that one should be an integer
-// and is not.
+// A reader reads a listpack's elements one by one. bad is set if there were too few elements, or if one that should be
+// an integer is not.
 type reader struct {
 	lp  []byte
 	at  int

@@ -1,16 +1,16 @@
 package stream
 
-// noName is the name of the consumer that has the entries that were given back.
+// noName is the name of the consumer that stands for no owner. It has the entries that were given back (XNACK).
 var noName = []byte{}
 
-// GiveBack makes id pending without an owner, with this number of deliveries. It need not have been pending. g is
-// from Writer.Group.
+// GiveBack makes id pending without an owner, with this number of deliveries. id need not have been pending before. g
+// must come from Writer.Group.
 func (w *Writer) GiveBack(g *Group, id ID, count uint64) {
 	w.Deliver(g, w.noOwner(g), id, 0, count)
 }
 
-// AssignGiven makes a pending entry of Expect one that was given back. It returns false if it is not pending, or has a
-// consumer.
+// AssignGiven marks a pending entry that Expect added as given back. It returns false if the entry is not pending, or
+// has a consumer.
 func (w *Writer) AssignGiven(g *Group, id ID) bool {
 	var p Pending
 	if !w.Assign(g, w.noOwner(g), id) {
@@ -21,7 +21,7 @@ func (w *Writer) AssignGiven(g *Group, id ID) bool {
 	return true
 }
 
-// noOwner finds or makes the consumer that has the entries that were given back.
+// noOwner returns the consumer that has the entries that were given back. It creates the consumer if needed.
 func (w *Writer) noOwner(g *Group) *Consumer {
 	if c := w.Consumer(g, noName); c != nil {
 		return c
@@ -29,10 +29,10 @@ func (w *Writer) noOwner(g *Group) *Consumer {
 	return w.CreateConsumer(g, noName, 0)
 }
 
-// Hidden reports whether c only holds entries that were given back. No client has ever asked as this consumer.
+// Hidden reports whether c only holds entries that were given back. No client has ever read as this consumer.
 func (c *Consumer) Hidden() bool { return c.seen == 0 && len(c.Name()) == 0 }
 
-// Shown is the number of consumers that are not hidden.
+// Shown returns the number of consumers that are not hidden.
 func (g *Group) Shown() uint64 {
 	n := g.Consumers()
 	if c := g.Consumer(noName); c != nil && c.Hidden() {
@@ -41,7 +41,8 @@ func (g *Group) Shown() uint64 {
 	return n
 }
 
-// GivenBack is the number of entries that were given back. O(1), unless a client has asked as a consumer with no name.
+// GivenBack returns the number of entries that were given back. O(1), unless a client has read as a consumer with an
+// empty name.
 func (g *Group) GivenBack() (n uint64) {
 	c := g.Consumer(noName)
 	if c == nil {

@@ -5,13 +5,13 @@ import "spindle/internal/number"
 // An ID names an entry. IDs are ordered by milliseconds, then by sequence.
 type ID struct{ Ms, Seq uint64 }
 
-// MaxID is the greatest ID. The zero ID is the least; no entry has it.
+// MaxID is the greatest ID. The zero ID is the least ID, and no entry has it.
 var MaxID = ID{1<<64 - 1, 1<<64 - 1}
 
 // MaxIDLen is the length of the longest ID as text.
 const MaxIDLen = 2*20 + 1
 
-// Compare is negative when id is before o, 0 when they are equal.
+// Compare returns a negative number if id is before o, 0 if they are equal, and a positive number if id is after o.
 func (id ID) Compare(o ID) int {
 	switch {
 	case id.Ms < o.Ms, id.Ms == o.Ms && id.Seq < o.Seq:
@@ -25,7 +25,7 @@ func (id ID) Compare(o ID) int {
 // Less reports whether id is before o.
 func (id ID) Less(o ID) bool { return id.Ms < o.Ms || id.Ms == o.Ms && id.Seq < o.Seq }
 
-// Next returns the least ID after id. After the greatest it returns the zero ID and false.
+// Next returns the least ID after id. For the greatest ID it returns the zero ID and false.
 func (id ID) Next() (ID, bool) {
 	switch {
 	case id.Seq != 1<<64-1:
@@ -36,7 +36,7 @@ func (id ID) Next() (ID, bool) {
 	return ID{}, false
 }
 
-// Prev returns the greatest ID before id. Before the zero ID it returns MaxID and false.
+// Prev returns the greatest ID before id. For the zero ID it returns MaxID and false.
 func (id ID) Prev() (ID, bool) {
 	switch {
 	case id.Seq != 0:
@@ -52,5 +52,5 @@ func (id ID) Append(dst []byte) []byte {
 	return number.AppendUint(append(number.AppendUint(dst, id.Ms), '-'), id.Seq)
 }
 
-// TextLen is the length of what Append appends.
+// TextLen returns the length of the text that Append appends.
 func (id ID) TextLen() int { return number.UintLen(id.Ms) + 1 + number.UintLen(id.Seq) }

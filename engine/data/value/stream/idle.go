@@ -1,12 +1,13 @@
 package stream
 
-// Oldest is a time, Unix ms, before which no pending entry was delivered.
+// Oldest returns a time, in Unix ms, before which no pending entry was delivered.
 func (g *Group) Oldest() int64 { return g.oldest }
 
-// Idle appends to into the pending entries that were delivered at before or earlier: at most most of them, those idle
-// longest first. Entries of one time are in the order of their IDs. g is from Writer.Group.
+// Idle appends to into the pending entries that were last delivered at the time before or earlier. It appends at most
+// most of them, those idle longest first. Entries with equal times are in the order of their IDs. g must come from
+// Writer.Group.
 //
-// Cost: O(1) if none is idle so long, or O(pending × log most). Afterwards Oldest is exact.
+// Cost: O(1) if no entry has been idle that long, otherwise O(pending × log most). Afterwards Oldest is exact.
 func (w *Writer) Idle(g *Group, before int64, most int, into []Pending) []Pending {
 	if before < g.oldest || most == 0 {
 		return into
@@ -41,7 +42,7 @@ func (p *Pending) later(o *Pending) bool {
 	return p.Time > o.Time || p.Time == o.Time && o.ID.Less(p.ID)
 }
 
-// lift moves the last element of a heap to its place. The latest one is at the top.
+// lift moves the last element of a heap to its place. The heap has the latest element at the top.
 func lift(h []Pending) {
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2

@@ -23,7 +23,7 @@ import (
 
 type ids = stream.ID
 
-// A plain is what the model knows of a stream. It is cloned before it is changed, because views keep it.
+// A plain is a stream in the model. It is cloned before it is changed, because views keep it.
 type plain struct {
 	entries                 []plainEntry
 	last, first, maxDeleted ids
@@ -82,7 +82,7 @@ func (p *plain) clone() *plain {
 	return &c
 }
 
-// text describes the model as textOf describes a stream.
+// text describes the model's memory of message names, in the form in which textOf describes that of a stream.
 func (m *plainMemo) text(b *strings.Builder) {
 	if m == nil {
 		return
@@ -140,7 +140,7 @@ func pairsOf(it *stream.Iterator) string {
 	return string(b)
 }
 
-// textOf is plain.text of a real stream.
+// textOf is plain.text for a real stream.
 func textOf(s stream.Stream) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v %v %v %d\n", s.LastID(), s.FirstID(), s.MaxDeleted(), s.Added())
@@ -211,7 +211,7 @@ func newModel(t *testing.T, large int) *model {
 	return m
 }
 
-// word returns a field, value or name: integers, and names with the same first bytes.
+// word returns a field, value or name. Some are integers, and some names have the same first bytes.
 func (m *model) word(n int) string {
 	i := m.rng.IntN(n)
 	switch i % 4 {
@@ -293,8 +293,8 @@ func (m *model) trim(w *stream.Writer, p *plain) {
 	}
 }
 
-// wholeNodes returns how many entries o removes at least: those of nodes that are removed altogether when gone entries
-// go.
+// wholeNodes returns how many entries o removes at least: the entries of nodes that are removed altogether when gone
+// entries are removed.
 func wholeNodes(s stream.Stream, o stream.Trimming, gone int) (n int) {
 	if o.Most > 0 {
 		gone = min(gone, int(o.Most))
@@ -394,7 +394,7 @@ func (m *model) groups(w *stream.Writer, p *plain) {
 	pg.consumers[who] = pc
 }
 
-// memo changes and asks the memory of producers' messages.
+// memo changes and reads the memory of producers' message names.
 func (m *model) memo(e *value.Edit, p *plain) {
 	w := stream.Edit(e)
 	presets := stream.Recall{Seconds: 1, Most: 5}
@@ -448,7 +448,7 @@ func (m *model) memo(e *value.Edit, p *plain) {
 	p.memo = pm
 }
 
-// forget compares which messages are too old.
+// forget compares which message names are too old.
 func (m *model) forget(e *value.Edit, p *plain) {
 	budget := 1 + m.rng.IntN(30)
 	next, n := stream.Forget(e, m.now, budget)
@@ -473,7 +473,7 @@ func (m *model) forget(e *value.Edit, p *plain) {
 		m.t.Fatalf("%d messages forgotten of %d that are too old, the next at %d; %d kept, the next at %d", n, old, next,
 			kept, left)
 	}
-	// Messages of the same age may go in any order. Read them back.
+	// Messages of the same age may be forgotten in any order. Read back which are left.
 	s := stream.Of(e.Value())
 	for name, all := range p.memo.producers {
 		var kept []plainMessage
@@ -587,7 +587,7 @@ func (m *model) idle(w *stream.Writer, g *stream.Group, pg *plainGroup) {
 	}
 }
 
-// references removes a range of IDs from what is pending, and asks which entries are referenced.
+// references removes a range of IDs from the pending entries, and checks which entries are referenced.
 func (m *model) references(w *stream.Writer, p *plain) {
 	first, last := m.id(p), m.id(p)
 	var got, want []string
@@ -732,7 +732,8 @@ func (m *model) run(steps, every int) {
 	}
 }
 
-// scaled returns the steps of a model test: a quarter with -short, and SPINDLE_TEST_SCALE times as many in make soak.
+// scaled returns the number of steps of a model test: a quarter of n with -short, and SPINDLE_TEST_SCALE times as many
+// in make soak.
 func scaled(n int) int {
 	if testing.Short() {
 		return n / 4
@@ -744,8 +745,8 @@ func TestModelSmall(t *testing.T) { newModel(t, 3).run(scaled(12_000), 3) }
 
 func TestModelLarge(t *testing.T) { newModel(t, 400).run(scaled(1_500), 50) }
 
-// TestLongNodesMoveSeldom: a node without a limit grows in proportion, so that an entry costs the same however long the
-// node is.
+// TestLongNodesMoveSeldom: a node without a limit grows in proportion to its size, so that adding an entry costs the
+// same however long the node is.
 func TestLongNodesMoveSeldom(t *testing.T) {
 	for _, limit := range []int64{0, 1 << 20} {
 		m := newModel(t, 1)
@@ -767,7 +768,7 @@ func TestLongNodesMoveSeldom(t *testing.T) {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.k.Heap(), m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -9,7 +9,7 @@ import (
 )
 
 // A node is a leaf of the tree of entries: its epoch and a listpack. The listpack begins with a master entry. Other
-// entries need not repeat its fields. IDs are differences to the node's key.
+// entries need not repeat the fields of the master entry. IDs are differences to the node's key.
 //
 //	0       8
 //	+-------+--- listpack: ------------------------------------------------------------+
@@ -20,12 +20,13 @@ import (
 //	entry with the master's fields (same):      | flags | ms | seq |     value 1 | … | value n | elements before it |
 //
 // The last element of an entry lets a walk go backwards. The master's 0 means that there is no entry before it.
-// Deleting an entry sets a flag, so that nothing after it moves.
+// Deleting an entry sets a flag, so that nothing after the entry moves.
 //
 // stream.N1. count + deleted is the number of entries; count of them are not deleted.
-// stream.N2. IDs of entries that are not deleted ascend strictly. None is before the node's key. Deleted ones ascend
-// too, except in nodes written by servers before 7.0, where XSETID could go back before one.
-// stream.N3. The last element of an entry is the number of its elements before that.
+// stream.N2. IDs of entries that are not deleted ascend strictly. None is before the node's key. IDs of deleted entries
+// ascend too, except in nodes written by servers before 7.0. There, XSETID could set the last ID back to before a
+// deleted entry.
+// stream.N3. The last element of an entry is the number of the entry's elements before it.
 type node struct {
 	lp     []byte
 	master ID
@@ -57,7 +58,7 @@ func intAt(lp []byte, at int) int64 {
 	return n
 }
 
-// countAt is the offset of the master entry's first element.
+// countAt is the offset of the first element of the master entry.
 const countAt = listpack.HeaderLen
 
 func deletedAt(lp []byte) int { return listpack.Next(lp, countAt) }
@@ -75,9 +76,9 @@ func (n *node) open(lp []byte, master ID) {
 	n.first = listpack.Next(lp, at)
 }
 
-// An entry is the offset of an entry and the content of its head.
+// An entry is the offset of an entry and the content of its first elements, its head.
 type entry struct {
-	at    int // of its flags
+	at    int // the offset of the entry's flags
 	flags int64
 	id    ID
 	n     int // pairs of field and value
@@ -104,7 +105,7 @@ func (n *node) read(at int) (e entry) {
 	return e
 }
 
-// elements returns how many elements the entry has after its head, without the last.
+// elements returns how many elements the entry has after its head, without the last element.
 func (e *entry) elements() int {
 	if e.flags&flagSame != 0 {
 		return e.n
@@ -112,7 +113,7 @@ func (e *entry) elements() int {
 	return 2 * e.n
 }
 
-// after returns the entry after e, 0 at the end.
+// after returns the offset of the entry after e, or 0 at the end.
 func (n *node) after(e *entry) int {
 	at := e.body
 	for range e.elements() {
@@ -121,8 +122,8 @@ func (n *node) after(e *entry) int {
 	return listpack.Next(n.lp, at)
 }
 
-// live returns the first live entry at or after at, 0 if there is none. Every read from the beginning skips the deleted
-// entries that trimming left, so it reads of them only the necessary elements.
+// live returns the offset of the first live entry at or after at, or 0 if there is none. Every read from the beginning
+// skips the deleted entries that trimming left. So live reads only the necessary elements of them.
 func (n *node) live(at int) int {
 	for at != 0 {
 		el, next := listpack.GetNext(n.lp, at)
@@ -145,7 +146,7 @@ func (n *node) live(at int) int {
 	return 0
 }
 
-// before returns the entry before the one at at (or before the listpack's End), 0 at the beginning.
+// before returns the offset of the entry before the one at at (or before the listpack's End), or 0 at the beginning.
 func (n *node) before(at int) int {
 	at = listpack.Prev(n.lp, at)
 	steps := int(intAt(n.lp, at))
@@ -167,7 +168,7 @@ func (n *node) lastID() ID {
 	return n.read(at).id
 }
 
-// setInt replaces the integer at at, in a listpack with room after it for a longer one.
+// setInt replaces the integer at at. The listpack must have room after it for a longer integer.
 func setInt(lp []byte, at int, n int64) {
 	size := listpack.EncodedIntLen(n)
 	s := listpack.Replace(lp, at, size)

@@ -9,9 +9,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Pending is an entry that was delivered and not acknowledged. One that was given back (XNACK) is pending with the
-// consumer whose name is empty, since the time 0. Files and replicas of Redis 7.0 can hold it like that. The greatest
-// count that is stored stands for math.MaxInt64, which marks an entry that no consumer can handle.
+// A Pending is an entry that was delivered and not acknowledged. An entry that was given back (XNACK) is pending with
+// the consumer whose name is empty, since the time 0. Files and replicas of Redis 7.0 can store it in this form. The
+// greatest count that can be stored stands for math.MaxInt64, which marks an entry that no consumer can handle.
 //
 // A group stores it in four words:
 //
@@ -35,10 +35,10 @@ const (
 	refBits  = 1<<48 - 1
 )
 
-// Consumer is the name of the consumer that it was delivered to.
+// Consumer returns the name of the consumer to which the entry was delivered.
 func (p *Pending) Consumer() []byte { return table.MemberKey(p.consumer) }
 
-// Of reports whether it was delivered to c.
+// Of reports whether the entry was delivered to c.
 func (p *Pending) Of(c *Consumer) bool { return p.consumer == c.name }
 
 func pendingOf(r []uint64) Pending {
@@ -49,7 +49,7 @@ func pendingOf(r []uint64) Pending {
 	return p
 }
 
-// Given reports whether it was given back, and belongs to no consumer.
+// Given reports whether the entry was given back, and belongs to no consumer.
 func (p *Pending) Given() bool { return p.Time == 0 && p.consumer != 0 && len(p.Consumer()) == 0 }
 
 func (p *Pending) record() [4]uint64 {
@@ -57,7 +57,7 @@ func (p *Pending) record() [4]uint64 {
 	return [4]uint64{p.ID.Ms, p.ID.Seq, at | count<<48, uint64(p.consumer) | count>>16<<48}
 }
 
-// stored is the time as a record keeps it.
+// stored returns the time in the form in which a record stores it.
 func (p *Pending) stored() int64 { return min(max(p.Time, 0), maxTime) }
 
 func (w *Writer) records(s tree.State, width int) tree.Records {
@@ -71,7 +71,7 @@ func probe(id ID) tree.Probe { return tree.Probe{Word0: id.Ms, Word1: id.Seq} }
 // Lifetime: until the group's pending entries next change, except by Writer.Redeliver.
 type PendingCursor struct {
 	group *Group
-	own   bool // records are a consumer's: only IDs
+	own   bool // the records are those of a consumer, which have only IDs
 	c     tree.Cursor
 	ok    bool
 }
@@ -108,7 +108,7 @@ func (cur *PendingCursor) Next(p *Pending) bool {
 	return true
 }
 
-// Lookup reads the pending entry with this ID into p. It returns false if it is not pending.
+// Lookup reads the pending entry with this ID into p. It returns false if the entry is not pending.
 func (g *Group) Lookup(id ID, p *Pending) bool {
 	var c tree.Cursor
 	if !g.pending.Find(&c, probe(id)) {
@@ -118,7 +118,7 @@ func (g *Group) Lookup(id ID, p *Pending) bool {
 	return true
 }
 
-// FirstPending is the least pending ID, 0-0 if there is none.
+// FirstPending returns the least pending ID, or 0-0 if there is none.
 func (g *Group) FirstPending() ID {
 	var c tree.Cursor
 	if !g.pending.First(&c) {
@@ -127,7 +127,7 @@ func (g *Group) FirstPending() ID {
 	return ID{c.Record()[0], c.Record()[1]}
 }
 
-// LastPending is the greatest pending ID, 0-0 if there is none.
+// LastPending returns the greatest pending ID, or 0-0 if there is none.
 func (g *Group) LastPending() ID {
 	var c tree.Cursor
 	if !g.pending.Last(&c) {
@@ -136,8 +136,8 @@ func (g *Group) LastPending() ID {
 	return ID{c.Record()[0], c.Record()[1]}
 }
 
-// Deliver makes id pending with c, delivered at time and count times. It may have been pending with another consumer. g
-// and c are from Writer.
+// Deliver makes id pending with c. The entry was last delivered at time, and count times in all. It may have been
+// pending with another consumer. g and c must come from Writer.
 func (w *Writer) Deliver(g *Group, c *Consumer, id ID, time int64, count uint64) {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{id, time, count, c.name}
@@ -179,7 +179,7 @@ func (w *Writer) detach(g *Group, ref memory.Ref, id ID) {
 	}
 }
 
-// Redeliver records another delivery, at time, of a pending entry.
+// Redeliver records another delivery, at time, of the pending entry p.
 func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor
@@ -192,7 +192,8 @@ func (w *Writer) Redeliver(g *Group, p *Pending, time int64, count uint64) {
 	}
 }
 
-// Acknowledge removes id from the pending entries. It returns false if it was not pending. g is from Writer.Group.
+// Acknowledge removes id from the pending entries. It returns false if the entry was not pending. g must come from
+// Writer.Group.
 func (w *Writer) Acknowledge(g *Group, id ID) bool {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor
@@ -208,11 +209,11 @@ func (w *Writer) Acknowledge(g *Group, id ID) bool {
 	return true
 }
 
-// Activate records that c, from Writer.Consumer, received entries.
+// Activate records that c received entries. c must come from Writer.Consumer.
 func (w *Writer) Activate(c *Consumer, now int64) { c.active = now }
 
-// Expect adds a pending entry without a consumer, as RDB lists them first. Assign sets the consumer later. It returns
-// false if the entry exists.
+// Expect adds a pending entry without a consumer, because RDB lists all entries first. Assign sets the consumer later.
+// Expect returns false if the entry is pending already.
 func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
 	t := w.records(g.pending, pendingWidth)
 	next := Pending{ID: id, Time: time, Count: count}
@@ -223,7 +224,7 @@ func (w *Writer) Expect(g *Group, id ID, time int64, count uint64) bool {
 	return ok
 }
 
-// Assign gives a pending entry of Expect to c. It returns false if it is not pending, or has a consumer.
+// Assign gives a pending entry that Expect added to c. It returns false if the entry is not pending, or has a consumer.
 func (w *Writer) Assign(g *Group, c *Consumer, id ID) bool {
 	t := w.records(g.pending, pendingWidth)
 	var at tree.Cursor

@@ -10,8 +10,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A producer names its messages, so that one it sends again is not added twice (XADD IDMP). A stream remembers the last
-// names of each producer, for some time, with the ID of the entry that each became.
+// A producer names its messages, so that a message that it sends again is not added twice (XADD IDMP). A stream
+// remembers the last names of each producer, for some time. With each name it remembers the ID of the entry that the
+// message became.
 //
 //	root ─▶ memory: settings, counts
 //	         ├▶ producers: tree of (name's first 8 bytes, Ref) in order of names
@@ -22,26 +23,27 @@ import (
 //	         │                      └▶ order: tree of (number, Ref), as they came
 //	         └▶ ages: tree of (time, Ref), of all producers' messages
 //
-// stream.S7. A message is in ages, and in both trees of the one producer it points to. No producer is without one.
+// stream.S7. A message is in ages, and in both trees of the one producer that it points to. Each producer has at least
+// one message.
 // stream.S8. Blocks of messages never change. Other blocks here begin with their epoch, as in stream.S6.
 type memo struct {
 	epoch      uint64
 	limits     Recall
 	added      uint64 // messages ever added with a name
-	duplicates uint64 // messages ever refused because they were known
+	duplicates uint64 // messages ever refused because their names were known
 	bytes      uint64 // of messages and producers
 	producers  tree.State
 	ages       tree.State
 	destroyed  uint64 // producers that destroy has freed
 }
 
-// Recall says how long names of messages are remembered, and how many of each producer.
+// Recall is how long message names are remembered, and how many for each producer.
 type Recall struct {
 	Seconds uint32
 	Most    uint32
 }
 
-// The greatest limits.
+// The greatest values of Recall that a client may set.
 const (
 	MaxRecallSeconds = 86_400
 	MaxRecall        = 10_000
@@ -76,23 +78,25 @@ func memoAt(ref memory.Ref) *memo         { return (*memo)(memory.Pointer(ref)) 
 func producerAt(ref memory.Ref) *producer { return (*producer)(memory.Pointer(ref)) }
 func messageAt(ref memory.Ref) *message   { return (*message)(memory.Pointer(ref)) }
 
-// sentName is the name of the message at ref.
+// sentName returns the name of the message at ref.
 func sentName(ref memory.Ref) []byte {
 	n := messageBytes + int(messageAt(ref).length)
 	return memory.Bytes(ref, n)[messageBytes:]
 }
 
-// Recalls reports whether the stream has a memory of messages: it has had a producer, or settings for them.
+// Recalls reports whether the stream has a memory of message names. It has one after the first producer, or after
+// settings for them.
 func (s Stream) Recalls() bool { return s.r.memo != 0 }
 
-// Recalled is what a stream knows of its producers' messages.
+// Recalled is the state of a stream's memory of message names.
 type Recalled struct {
 	Recall
 	Producers, Messages uint64 // that are remembered
 	Added, Duplicates   uint64 // in the stream's life
 }
 
-// Recalled returns what the stream knows of producers' messages; zeros if it has no memory of them.
+// Recalled returns the state of the stream's memory of message names. It returns zeros if the stream has no such
+// memory.
 func (s Stream) Recalled() (r Recalled) {
 	if s.r.memo != 0 {
 		m := memoAt(s.r.memo)
@@ -101,7 +105,7 @@ func (s Stream) Recalled() (r Recalled) {
 	return r
 }
 
-// Producers yields the name of each producer, in order, and the number of its messages.
+// Producers yields the name of each producer, in order, and the number of its messages that are remembered.
 func (s Stream) Producers(yield func(name []byte, messages uint64) bool) {
 	if s.r.memo == 0 {
 		return
@@ -114,7 +118,7 @@ func (s Stream) Producers(yield func(name []byte, messages uint64) bool) {
 	}
 }
 
-// MessagesOf yields the messages of a producer, as they came.
+// MessagesOf yields the remembered messages of a producer, in order of arrival.
 func (s Stream) MessagesOf(producer []byte, yield func(name []byte, entry ID) bool) {
 	p := s.producer(producer)
 	if p == nil {
@@ -129,8 +133,8 @@ func (s Stream) MessagesOf(producer []byte, yield func(name []byte, entry ID) bo
 	}
 }
 
-// Sent returns the entry that a producer's message became. ok is false if the message is not known, or was forgotten
-// at the time now (Unix ms).
+// Sent returns the entry that a producer's message became. ok is false if the message is not known, or was too old at
+// the time now (Unix ms).
 func (s Stream) Sent(producer, name []byte, now int64) (entry ID, ok bool) {
 	p := s.producer(producer)
 	if p == nil {
@@ -147,10 +151,11 @@ func (s Stream) Sent(producer, name []byte, now int64) (entry ID, ok bool) {
 // forgets reports whether m is too old at the time now.
 func (o *memo) forgets(m *message, now int64) bool { return o.due(m) <= now }
 
-// due is when m is forgotten, Unix ms.
+// due returns when m is forgotten, in Unix ms.
 func (o *memo) due(m *message) int64 { return int64(m.time) + int64(o.limits.Seconds)*1000 }
 
-// Forgets is when the oldest message is forgotten, Unix ms; 0 if there is none.
+// Forgets returns when the stream forgets the oldest message name that it remembers for XADD IDMP, in Unix ms. It
+// returns 0 if the stream remembers none.
 func (s Stream) Forgets() int64 {
 	if s.r.memo == 0 {
 		return 0
@@ -163,7 +168,7 @@ func (s Stream) Forgets() int64 {
 	return m.due(messageAt(memory.Ref(c.Record()[1])))
 }
 
-// producer returns the producer with this name, nil if there is none.
+// producer returns the producer with this name, or nil if there is none.
 func (s Stream) producer(name []byte) *producer {
 	if s.r.memo == 0 {
 		return nil
@@ -176,7 +181,7 @@ func (s Stream) producer(name []byte) *producer {
 	return producerAt(ref)
 }
 
-// find puts c at the record of the message with this name, and returns its block; 0 if there is none.
+// find puts c at the record of the message with this name, and returns the message's block, or 0 if there is none.
 func (p *producer) find(c *tree.Cursor, name []byte) memory.Ref {
 	if !p.messages.Find(c, tree.Probe{Word0: prefixOf(name),
 		Tie: func(word1 uint64) int { return bytes.Compare(name, sentName(memory.Ref(word1))) }}) {
@@ -185,7 +190,7 @@ func (p *producer) find(c *tree.Cursor, name []byte) memory.Ref {
 	return memory.Ref(c.Record()[1])
 }
 
-// recall returns the memory of messages, writable. If there is none, it makes one with these limits.
+// recall returns the memory of message names, writable. If there is none, it makes one with these limits.
 func (w *Writer) recall(limits Recall) *memo {
 	old := w.r.memo
 	if old != 0 && *memory.Word(old) > w.heap.Frozen() {
@@ -204,8 +209,8 @@ func (w *Writer) recall(limits Recall) *memo {
 	return memoAt(ref)
 }
 
-// SetRecall sets the limits, and forgets all messages if that changes them. presets are the limits of a stream without
-// a memory of messages.
+// SetRecall sets the limits. If that changes them, it forgets all messages and returns true. presets are the limits of
+// a stream that has no memory of message names yet.
 func (w *Writer) SetRecall(limits, presets Recall) (changed bool) {
 	m := w.recall(presets)
 	if m.limits == limits {
@@ -218,18 +223,18 @@ func (w *Writer) SetRecall(limits, presets Recall) (changed bool) {
 	return true
 }
 
-// Duplicate counts a message that was known.
+// Duplicate counts a message whose name was known.
 func (w *Writer) Duplicate() { w.recall(Recall{}).duplicates++ }
 
-// Remember notes that a producer's message became an entry, at the time now (Unix ms). Limits are for a stream without
-// a memory of messages. The producer's oldest message is forgotten for it if there are too many.
+// Remember records that a producer's message became an entry, at the time now (Unix ms). limits are for a stream that
+// has no memory of message names yet. If the producer has too many messages, its oldest one is forgotten.
 func (w *Writer) Remember(producer, name []byte, entry ID, now int64, limits Recall) {
 	m := w.recall(limits)
 	w.remember(m, producer, name, entry, timeOf(entry, now))
 	m.added++
 }
 
-// timeOf is when a message was sent, as its entry says. An ID may be ahead of the clock.
+// timeOf returns when a message was sent, by the ID of its entry. If the ID is ahead of the clock, it returns now.
 func timeOf(entry ID, now int64) uint64 { return min(entry.Ms, uint64(max(now, 0))) }
 
 func (w *Writer) remember(m *memo, name, sent []byte, entry ID, time uint64) {
@@ -269,7 +274,7 @@ func (w *Writer) insert(s *tree.State, word0 uint64, ref memory.Ref, tie func(wo
 	*s = t.State
 }
 
-// forget removes the message at ref of p. Both are writable. p may be left without a message.
+// forget removes the message at ref of p. m and p must be writable. p may be left without a message.
 func (w *Writer) forget(m *memo, p *producer, ref memory.Ref) {
 	x := messageAt(ref)
 	var c tree.Cursor
@@ -286,7 +291,7 @@ func (w *Writer) forget(m *memo, p *producer, ref memory.Ref) {
 	w.release(ref, x.epoch)
 }
 
-// forgetOldest removes the oldest message, and its producer if that has no other.
+// forgetOldest removes the oldest message. It also removes the message's producer if the producer has no other message.
 func (w *Writer) forgetOldest(m *memo) {
 	var c tree.Cursor
 	m.ages.First(&c)
@@ -304,7 +309,7 @@ func (w *Writer) forgetOldest(m *memo) {
 	}
 }
 
-// Forget is ForgetSent of e's stream, which it opens only if a message is too old.
+// Forget is ForgetSent for e's stream. It opens the stream only if a message is too old.
 func Forget(e *value.Edit, now int64, budget int) (next int64, n int) {
 	if at := Of(e.Value()).Forgets(); at == 0 || at > now {
 		return at, 0
@@ -313,8 +318,8 @@ func Forget(e *value.Edit, now int64, budget int) (next int64, n int) {
 	return w.ForgetSent(now, budget)
 }
 
-// ForgetSent removes up to budget messages that are too old at the time now (Unix ms). It returns when the next one is,
-// 0 if none is left, and the number of messages.
+// ForgetSent removes up to budget messages that are too old at the time now (Unix ms). It returns when the next one
+// will be too old (0 if none is left) and the number removed.
 func (w *Writer) ForgetSent(now int64, budget int) (next int64, n int) {
 	for ; n < budget; n++ {
 		if next = w.Forgets(); next == 0 || next > now {
@@ -325,11 +330,11 @@ func (w *Writer) ForgetSent(now int64, budget int) (next int64, n int) {
 	return w.Forgets(), n
 }
 
-// Restore sets the limits and counts of a memory of messages, for loaders.
+// Restore sets the limits of a memory of message names, for loaders.
 func (w *Writer) Restore(limits Recall) { w.recall(limits).limits = limits }
 
-// RestoreMessage adds a message as Remember does, without counting it. It returns false if the producer has one of this
-// name.
+// RestoreMessage adds a message as Remember does, without counting it. It returns false if the producer already has a
+// message with this name.
 func (w *Writer) RestoreMessage(producer, name []byte, entry ID, now int64) bool {
 	m := w.recall(Recall{})
 	var c tree.Cursor
@@ -340,13 +345,13 @@ func (w *Writer) RestoreMessage(producer, name []byte, entry ID, now int64) bool
 	return true
 }
 
-// RestoreCounts sets what a memory of messages has counted, for loaders.
+// RestoreCounts sets the counts of a memory of message names, for loaders.
 func (w *Writer) RestoreCounts(added, duplicates uint64) {
 	m := w.recall(Recall{})
 	m.added, m.duplicates = added, duplicates
 }
 
-// copyMemo gives a new stream a copy of from's memory of messages.
+// copyMemo gives a new stream a copy of the memory of message names of from.
 func (w *Writer) copyMemo(from Stream) {
 	if from.r.memo == 0 {
 		return
@@ -364,7 +369,7 @@ func (w *Writer) copyMemo(from Stream) {
 	m.added, m.duplicates = old.added, old.duplicates
 }
 
-// destroyMemo frees a memory of messages, a budget of blocks at a time.
+// destroyMemo frees a memory of message names, budget blocks at a time.
 func destroyMemo(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int) {
 	if budget <= 0 {
 		return false, 0
@@ -408,10 +413,10 @@ func destroyProducer(r *memory.Returner, ref memory.Ref, budget int) (done bool,
 	return done, spent
 }
 
-// perRecord is a record of 16 bytes, with its share of the nodes above and of empty room.
+// perRecord is about how many bytes a record of 16 bytes costs, with its share of the nodes above and of unused room.
 const perRecord = 20
 
-// memoCost estimates the bytes of the memory of messages. O(1).
+// memoCost estimates the bytes of the memory of message names. O(1).
 func (s Stream) memoCost() int {
 	if s.r.memo == 0 {
 		return 0

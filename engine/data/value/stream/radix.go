@@ -6,19 +6,20 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// radixExact is up to how many nodes Radix computes the shape exactly. For more it extrapolates from the first ones.
+// radixExact is the number of nodes up to which Radix computes the shape exactly. For more nodes it extrapolates from
+// the first ones.
 const radixExact = 100_000
 
-// Radix returns the figures of XINFO STREAM for the index by ID, as the reference server would have it. That index is a
-// radix tree with a key of 16 bytes per stream node. Its nodes are compressed: bytes without a branch share one.
+// Radix returns the figures that XINFO STREAM reports for the index by ID, as they would be in Redis. There, the index
+// is a radix tree with a key of 16 bytes per stream node. Its nodes are compressed: bytes without a branch share one.
 // Operators compare these figures.
 func (s Stream) Radix() (keys, nodes int) {
 	keys = s.Nodes()
 	if keys == 0 {
 		return 0, 1
 	}
-	// The branches above the present key, by depth. A chain is the bytes without a branch between a branch, or the
-	// root, and the next branch or the end. It may be empty.
+	// depths are the branches above the present key, by depth. A chain is the bytes without a branch between a branch,
+	// or the root, and the next branch or the end. It may be empty.
 	var depths [16]int
 	n := 0
 	chain := func(from, to int) {

@@ -6,7 +6,7 @@ import (
 )
 
 // An Iterator walks the entries between two IDs, in either direction. It is a value for the stack. Any goroutine may
-// have one of a frozen stream.
+// use one on a frozen stream.
 //
 //	var it stream.Iterator
 //	for s.Range(&it, from, to, false); it.Next(); {
@@ -20,20 +20,22 @@ type Iterator struct {
 
 	from, to   ID
 	reverse    bool
-	tombstones bool // deleted entries too
+	tombstones bool // also yield deleted entries
 	begun      bool
 	path       tree.Path
 	state      *tree.State
 	node       node
 	entry      entry
-	// the entry to look at next; 0: the next node's; unknown: after the elements that Pair has not read
+	// ahead is the entry to look at next. 0 means that of the next node. unknown means the one after the elements that
+	// Pair has not read.
 	ahead  int
 	left   int // elements of the entry that Pair has not read
-	cursor int // the next of them
-	field  int // with the master's fields, the next of those
+	cursor int // the offset of the next of these elements
+	field  int // the offset of the next field of the master entry, if its fields are used
 }
 
-// Range puts it before the first entry between from and to, both included; with reverse, before the last.
+// Range puts it before the first entry between from and to, both included. With reverse, it puts it before the last
+// one, to walk backwards.
 func (s Stream) Range(it *Iterator, from, to ID, reverse bool) {
 	it.from, it.to, it.reverse, it.tombstones, it.begun = from, to, reverse, false, false
 	it.state, it.ahead = &s.r.entries, 0
@@ -44,8 +46,8 @@ func (s Stream) Range(it *Iterator, from, to ID, reverse bool) {
 	s.r.entries.LeafOf(&it.path, tree.Key{edge.Ms, edge.Seq})
 }
 
-// AtMost returns a bound for the number of entries between from and to. The nodes in which they begin and end count
-// whole. O(log Nodes).
+// AtMost returns an upper bound of the number of entries between from and to. It counts all entries of the nodes in
+// which from and to lie. O(log Nodes).
 func (s Stream) AtMost(from, to ID) uint64 {
 	var first, last tree.Path
 	if to.Less(from) || !s.r.entries.LeafOf(&last, tree.Key{to.Ms, to.Seq}) {
@@ -55,12 +57,12 @@ func (s Stream) AtMost(from, to ID) uint64 {
 	return last.Rank() + s.r.entries.CountOf(&last) - first.Rank()
 }
 
-// All puts it before the first entry.
+// All puts it before the first entry of the stream.
 func (s Stream) All(it *Iterator) { s.Range(it, ID{}, MaxID, false) }
 
 const unknown = -1
 
-// Next moves to the next entry. It returns false if there is none.
+// Next moves it to the next entry. It returns false if there is none.
 func (it *Iterator) Next() bool {
 	for {
 		if it.ahead == unknown {
@@ -108,7 +110,7 @@ func (it *Iterator) end() bool {
 	return false
 }
 
-// enter moves to the next node.
+// enter moves it to the next node.
 func (it *Iterator) enter() bool {
 	switch {
 	case it.path.Leaf() == 0:
@@ -147,13 +149,13 @@ func (s Stream) find(it *Iterator, id ID) bool {
 	return it.Next()
 }
 
-// Has reports whether there is an entry with this ID.
+// Has reports whether the stream has an entry with this ID.
 func (s Stream) Has(id ID) bool {
 	var it Iterator
 	return s.find(&it, id)
 }
 
-// LastValid is the greatest ID of an entry, 0-0 in an empty stream.
+// LastValid returns the greatest ID of an entry, or 0-0 in an empty stream.
 func (s Stream) LastValid() ID {
 	var it Iterator
 	s.Range(&it, ID{}, MaxID, true)
@@ -163,7 +165,7 @@ func (s Stream) LastValid() ID {
 	return it.ID
 }
 
-// edge returns the ID of the first entry, with tombstones also of a deleted one; MaxID if there is none.
+// edge returns the ID of the first entry, or MaxID if there is none. With tombstones it includes deleted entries.
 func (s Stream) edge(tombstones bool) ID {
 	var it Iterator
 	s.All(&it)
@@ -174,7 +176,8 @@ func (s Stream) edge(tombstones bool) ID {
 	return it.ID
 }
 
-// Edge is the ID of the first entry, deleted or not; MaxID if there is none. A trimming by ID led to it.
+// Edge returns the ID of the first entry, deleted or not, or MaxID if there is none. After a trim by ID, this is the
+// first entry that the trim kept.
 func (s Stream) Edge() ID { return s.edge(true) }
 
 // Leaves yields the nodes in order: the ID of the master entry, and the listpack.

@@ -5,8 +5,8 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// A reference to an entry is a group that has it pending or has not read it yet. Nothing counts references: the groups
-// are asked when a command wants to know, so that streams pay nothing for it.
+// A reference to an entry is a group that has the entry pending or has not read it yet. References are not counted. A
+// command that needs them looks at the groups, so that other streams pay nothing.
 
 // Referenced reports whether a group has id pending, or has not read as far as id. O(groups × log pending).
 func (s Stream) Referenced(id ID) bool {
@@ -19,7 +19,8 @@ func (s Stream) Referenced(id ID) bool {
 	return false
 }
 
-// Unreferenced is the ID before which no group has a reference to any entry. Without groups it is MaxID. O(groups).
+// Unreferenced returns the ID before which no group has a reference to any entry. Without groups it returns MaxID.
+// O(groups).
 func (s Stream) Unreferenced() ID {
 	bound := MaxID
 	for g := range s.Groups {
@@ -37,7 +38,7 @@ func (s Stream) Unreferenced() ID {
 	return bound
 }
 
-// AllRead is the least ID that a group has read up to. Without groups it is MaxID.
+// AllRead returns the ID up to which all groups have read. Without groups it returns MaxID.
 func (s Stream) AllRead() ID {
 	bound := MaxID
 	for g := range s.Groups {
@@ -48,10 +49,10 @@ func (s Stream) AllRead() ID {
 	return bound
 }
 
-// Forget removes the IDs from first to last, both included, from the pending entries of all groups. It tells each
-// removed one to told.
+// Forget removes the IDs from first to last, both included, from the pending entries of all groups. It calls told for
+// each entry removed.
 //
-// Cost: O(groups × log pending), and O(log pending) for each removed one.
+// Cost: O(groups × log pending), and O(log pending) for each entry removed.
 func (w *Writer) Forget(first, last ID, told func(group []byte, id ID)) {
 	for i := range w.r.groups.Len() {
 		var at tree.Cursor

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Structure is the keyspace's functions for the root of a stream.
+// Structure is the set of functions that the keyspace uses for the root of a stream.
 var Structure = value.Structure{
 	Count: count, Destroy: destroy, Measure: measure, Cost: cost, Copy: duplicate,
 	// Groups are not moved.
@@ -16,7 +16,7 @@ var Structure = value.Structure{
 	},
 }
 
-// count is about the number of blocks to free.
+// count returns about the number of blocks to free.
 func count(ref memory.Ref) int {
 	s := At(ref)
 	n := s.r.entries.Len()
@@ -32,7 +32,7 @@ func count(ref memory.Ref) int {
 	return int(n)
 }
 
-// destroy frees the stream, a budget of blocks at a time. Its progress is stored in the root and in the groups.
+// destroy frees the stream, budget blocks at a time. It stores its progress in the root and in the groups.
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
 	s := rootAt(ref)
 	done, spent := s.entries.Destroy(r, budget)
@@ -55,7 +55,8 @@ func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, s
 	return 0, spent + 1
 }
 
-// destroyEach frees what the records of a tree lead to, and then the tree. at counts the records that are done.
+// destroyEach frees the blocks that the records of a tree point to, and then the tree. at counts the records that are
+// done.
 func destroyEach(r *memory.Returner, t *tree.State, at *uint64,
 	each func(r *memory.Returner, ref memory.Ref, budget int) (done bool, spent int), budget int) (done bool, spent int) {
 	var c tree.Cursor
@@ -103,11 +104,11 @@ func destroyConsumer(r *memory.Returner, ref memory.Ref, budget int) (done bool,
 	return done, spent
 }
 
-// measured is how many groups measure looks at.
+// measured is the number of groups that measure looks at.
 const measured = 4
 
-// measure assumes that every group costs what the first ones do. So freeing a stream takes the same time whatever its
-// length.
+// measure returns about how many bytes the stream has. It assumes that every group costs as much as the first ones do.
+// So freeing a stream takes the same time whatever its length.
 func measure(ref memory.Ref) int64 {
 	s := At(ref)
 	total := float64(memory.UsableSize(ref)) + float64(s.r.entries.Bytes()) + float64(s.memoCost())
@@ -129,7 +130,7 @@ const (
 	perPending = 34 + 18
 )
 
-// cost estimates the bytes of the stream from the first samples nodes; 0: all.
+// cost estimates the bytes of the stream from the first samples nodes, or from all if samples is 0.
 func cost(ref memory.Ref, samples int) int {
 	s := At(ref)
 	n := memory.UsableSize(ref) + s.memoCost()
@@ -154,7 +155,7 @@ func cost(ref memory.Ref, samples int) int {
 	return n
 }
 
-// cost estimates the bytes of the group from the first samples consumers; 0: all.
+// cost estimates the bytes of the group from the first samples consumers, or from all if samples is 0.
 func (g *Group) cost(samples int) int {
 	n := groupBytes + memory.UsableSize(g.name) + perLeaf + int(g.Pending())*perPending
 	seen, sum := 0, 0
@@ -209,8 +210,8 @@ func (w *Writer) copyGroup(g *Group) {
 	}
 }
 
-// AddNode adds a node after the last: its key, its checked listpack, and the number of its live entries, at least one.
-// For loaders and copies.
+// AddNode adds a node after the last one, for loaders and copies. master is its key, lp its listpack, already checked,
+// and live the number of its live entries, at least one.
 func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
 	t := w.blocks()
 	ref := t.NewLeaf(nodeHeader + len(lp))
@@ -221,7 +222,7 @@ func (w *Writer) AddNode(master ID, lp []byte, live uint64) {
 	w.r.entries = t.State
 }
 
-// Complete sets what a stream knows besides its entries, after the last AddNode.
+// Complete sets the stream's other figures after the last AddNode.
 func (w *Writer) Complete(last, maxDeleted ID, added uint64) {
 	w.r.last, w.r.maxDeleted, w.r.added = last, maxDeleted, added
 	w.refreshFirst()

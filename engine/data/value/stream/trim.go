@@ -7,12 +7,12 @@ import (
 	"spindle/engine/data/tree"
 )
 
-// setIntRoom is the room that setInt may need after a listpack.
+// setIntRoom is the number of bytes that setInt may need after a listpack.
 const setIntRoom = 3 * listpack.MaxOverhead
 
-// Delete removes the entry with this ID, and updates MaxDeleted. It returns false if there is none.
+// Delete removes the entry with this ID, and updates MaxDeleted. It returns false if there is no such entry.
 //
-// Cost: one node written to. The entry is only marked as deleted, until its node is removed.
+// Cost: writing to one node. The entry is only marked as deleted, until its node is removed.
 func (w *Writer) Delete(id ID) bool {
 	t := w.blocks()
 	var p tree.Path
@@ -47,7 +47,7 @@ func (w *Writer) Delete(id ID) bool {
 	return true
 }
 
-// mark marks k live entries, the first at at, as deleted. It removes the node with its last live entry (stream.S1).
+// mark marks k live entries, the first at at, as deleted. It removes the node if no live entry is left (stream.S1).
 // next is the ID of the first live entry after them in the node, if there is one.
 func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool) {
 	live := int(t.CountOf(p)) - k
@@ -63,7 +63,7 @@ func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool
 	for range k {
 		at = n.live(at)
 		setInt(n.lp, at, intAt(n.lp, at)|flagDeleted)
-		n.lp = packAt(ref) // flags that came in an odd encoding may have become shorter
+		n.lp = packAt(ref) // flags that were in a longer encoding may have become shorter
 	}
 	if at = n.live(at); at != 0 {
 		next, ok = n.read(at).id, true
@@ -74,7 +74,7 @@ func (w *Writer) mark(t *tree.Blocks, p *tree.Path, at, k int) (next ID, ok bool
 	return next, ok
 }
 
-// refreshFirst searches the first entry again (stream.S3).
+// refreshFirst searches for the first entry again (stream.S3).
 func (w *Writer) refreshFirst() {
 	if w.Len() == 0 {
 		w.r.first = ID{}
@@ -83,18 +83,18 @@ func (w *Writer) refreshFirst() {
 	}
 }
 
-// A Trimming says which entries at the beginning are to be removed.
+// A Trimming tells which entries at the beginning are to be removed.
 type Trimming struct {
 	ByID   bool
-	MinID  ID     // entries before it
-	MaxLen uint64 // or all but the last MaxLen
-	Whole  bool   // only whole nodes
-	Most   uint64 // at most so many; 0: no bound
+	MinID  ID     // with ByID, entries before MinID are removed
+	MaxLen uint64 // otherwise all but the last MaxLen entries
+	Whole  bool   // remove only whole nodes
+	Most   uint64 // remove at most this many; 0 means no limit
 }
 
-// Trim removes entries from the beginning and returns how many.
+// Trim removes entries from the beginning and returns how many it removed.
 //
-// Cost: O(log n), whatever the number of nodes, and one node written to. A reclaimer frees what is cut off.
+// Cost: O(log n), whatever the number of nodes, and writing to one node. A reclaimer frees the nodes that are cut off.
 func (w *Writer) Trim(o Trimming) (removed uint64) {
 	t := w.blocks()
 	before := t.Len()
@@ -118,7 +118,7 @@ func (w *Writer) Trim(o Trimming) (removed uint64) {
 	return removed
 }
 
-// trimByLength trims by o.MaxLen. first is the first entry left, if it is known.
+// trimByLength trims by o.MaxLen. first is the ID of the first entry left. known is false if it has to be searched.
 func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	goal := t.Len() - o.MaxLen
 	if o.Most > 0 {
@@ -139,12 +139,13 @@ func (w *Writer) trimByLength(t *tree.Blocks, p *tree.Path, o Trimming) (first I
 	return w.mark(t, p, n.first, int(rest))
 }
 
-// trimByID trims by o.MinID. first is as for trimByLength.
+// trimByID trims by o.MinID. first and known are as for trimByLength.
 func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, known bool) {
 	if !t.LeafOf(p, tree.Key{o.MinID.Ms, o.MinID.Seq}) {
 		return
 	}
-	// The nodes before end before this one's key, so before MinID. This one may end before it, too.
+	// The entries of the previous nodes are before this node's key, so before MinID. All entries of this node may be
+	// before MinID, too.
 	var n node
 	key := t.KeyOf(p)
 	n.open(packAt(p.Leaf()), ID{key[0], key[1]})
@@ -158,7 +159,7 @@ func (w *Writer) trimByID(t *tree.Blocks, p *tree.Path, o Trimming) (first ID, k
 		t.CutFront(p)
 		return
 	}
-	most := uint64(math.MaxUint64) // of this node
+	most := uint64(math.MaxUint64) // the most entries to remove from this node
 	if o.Most > 0 {
 		if rank > o.Most {
 			rest, _ := t.LeafAt(p, o.Most)

@@ -10,30 +10,30 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Flags say when Add adds, and what score means.
+// Flags tell when Add adds a member, and what score means.
 type Flags uint8
 
 const (
 	OnlyNew     Flags = 1 << iota // NX: existing members stay unchanged
-	OnlyOld                       // XX: none is added
+	OnlyOld                       // XX: no member is added
 	OnlyGreater                   // GT: the score of an existing member only grows
-	OnlyLess                      // LT: it only shrinks
-	Increment                     // the score is added to the member's, which is 0 if it is not there
+	OnlyLess                      // LT: the score of an existing member only shrinks
+	Increment                     // the score is added to that of the member, or to 0 if there is no such member
 )
 
-// An Outcome is what Add did.
+// An Outcome tells what Add did.
 type Outcome uint8
 
 const (
 	Kept       Outcome = iota // the member has this score already
 	Added                     // the member is new
-	Updated                   // it has another score
+	Updated                   // the member has another score now
 	Refused                   // the flags forbade it
 	NotANumber                // the sum of both infinities: nothing was done
 )
 
-// resolve returns what happens to a member with the score old. The score returned is its new one if the outcome is Kept
-// or Updated.
+// resolve returns what happens to a member with the score old. If the outcome is Kept or Updated, the score returned is
+// the member's new one.
 func (f Flags) resolve(old, score float64) (float64, Outcome) {
 	if f&OnlyNew != 0 {
 		return old, Refused
@@ -52,10 +52,10 @@ func (f Flags) resolve(old, score float64) (float64, Outcome) {
 	return score, Updated
 }
 
-// Add gives member a score, and adds it if it is not there. now is its score afterwards, unless out is Refused or
-// NotANumber. score is not NaN. member does not lie in the value.
+// Add gives member a score, and adds it if it is not in the set. now is the member's score afterwards, unless out is
+// Refused or NotANumber. score must not be NaN. member must not lie in the value.
 //
-// Cost: O(log Len), without allocation on the Go heap. With a live view, a segment, a leaf and the nodes above are
+// Cost: O(log Len), without allocation on the Go heap. While a view is open, a segment, a leaf and the nodes above are
 // copied once.
 func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Outcome, now float64) {
 	if lp := e.Packed(); lp != nil {
@@ -117,7 +117,7 @@ func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
 	}
 }
 
-// between reports whether a record with word w may replace the one at c.
+// between reports whether a record with word w may replace the record at c in the same place of the order.
 func between(c *tree.Cursor, w uint64) bool {
 	side := *c
 	if side.Next() && side.Record()[0] <= w {
@@ -127,7 +127,7 @@ func between(c *tree.Cursor, w uint64) bool {
 	return !side.Prev() || side.Record()[0] < w
 }
 
-// Convert makes a listpack a skiplist (zset.Z4).
+// Convert turns a listpack into a skiplist (zset.Z4).
 func Convert(e *value.Edit) {
 	lp := e.Packed()
 	if lp == nil {

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check proves zset.Z1 to zset.Z3 of a live sorted set, and what its encoding promises.
+// Check verifies zset.Z1 to zset.Z3 of a live sorted set, and the promises of its encoding.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() != value.Listpack {

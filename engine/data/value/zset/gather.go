@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Aggregate says how the scores of a member of several sets are combined.
+// An Aggregate tells how the scores that a member has in several sets are combined.
 type Aggregate uint8
 
 const (
@@ -22,7 +22,7 @@ const (
 	Max
 )
 
-// Of returns the combined score of two. The sum of both infinities is 0.
+// Of returns the two scores combined. The sum of both infinities is 0.
 func (a Aggregate) Of(x, y float64) float64 {
 	switch {
 	case a == Sum:
@@ -60,16 +60,16 @@ func Gather(s *value.Store) *Gathering {
 	return &Gathering{store: s, members: table.New(s.Heap, table.Scored, s.Base)}
 }
 
-// Expect announces at least n members.
+// Expect announces that there will be at least n members.
 func (g *Gathering) Expect(n int) { g.members.Reserve(n) }
 
-// Len is the number of members so far.
+// Len returns the number of members so far.
 func (g *Gathering) Len() int { return g.members.Len() }
 
-// Longest is the length of the longest member so far, also of removed ones.
+// Longest returns the length of the longest member so far, including members that were removed.
 func (g *Gathering) Longest() int { return g.longest }
 
-// Put adds a member, or combines its score with the present one.
+// Put adds a member. If the Gathering has it already, Put combines the scores.
 func (g *Gathering) Put(member []byte, score float64, a Aggregate) {
 	g.put(table.Hash(member), member, score, a)
 }
@@ -83,8 +83,8 @@ func (g *Gathering) put(hash uint64, member []byte, score float64, a Aggregate) 
 	g.longest = max(g.longest, len(member))
 }
 
-// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. Their bytes must stay
-// unchanged until Flush.
+// A Batch puts members into a Gathering several at a time, so that their cache misses overlap. The members' bytes must
+// stay unchanged until Flush.
 type Batch struct {
 	g     *Gathering
 	a     Aggregate
@@ -101,7 +101,7 @@ type batched struct {
 // Batch begins a Batch.
 func (g *Gathering) Batch(a Aggregate) Batch { return Batch{g: g, a: a} }
 
-// Put is Gathering.Put, now or later.
+// Put does the same as Gathering.Put, at once or later.
 func (b *Batch) Put(member []byte, score float64) {
 	if b.n == len(b.items) {
 		b.Flush()
@@ -112,7 +112,7 @@ func (b *Batch) Put(member []byte, score float64) {
 	b.n++
 }
 
-// Flush puts in the members that are still waiting.
+// Flush puts the members that are still waiting into the Gathering.
 func (b *Batch) Flush() {
 	for i := range b.items[:b.n] {
 		b.g.members.TouchBlock(b.items[i].hash)
@@ -123,7 +123,7 @@ func (b *Batch) Flush() {
 	b.n = 0
 }
 
-// Remove removes a member if it is there.
+// Remove removes a member if the Gathering has it.
 func (g *Gathering) Remove(member []byte) {
 	if p, ref := g.members.Find(table.Hash(member), member); ref != 0 {
 		g.members.Remove(&p)
@@ -131,7 +131,7 @@ func (g *Gathering) Remove(member []byte) {
 	}
 }
 
-// Sort orders the members. After it none is added or removed. step is called for each comparison.
+// Sort orders the members. No member may be added or removed afterwards. step is called for each comparison.
 func (g *Gathering) Sort(step func()) {
 	g.sorted = make([]entry, 0, g.members.Len())
 	g.longest = 0
@@ -170,7 +170,7 @@ func (g *Gathering) Root() memory.Ref {
 	return newRoot(g.store, &g.members, &o)
 }
 
-// AppendPacked appends the sorted members as a listpack. The caller has checked Limits.Holds, and calls Discard
+// AppendPacked appends the sorted members as a listpack. The caller must have checked Limits.Holds, and calls Discard
 // afterwards.
 func (g *Gathering) AppendPacked(dst []byte) []byte {
 	from := len(dst)
@@ -179,7 +179,7 @@ func (g *Gathering) AppendPacked(dst []byte) []byte {
 	return dst
 }
 
-// Discard frees the members: a few at once, many by a reclaimer.
+// Discard frees the members. It frees a few at once, and leaves many to a reclaimer.
 func (g *Gathering) Discard() {
 	var none tree.Records // destroyed without being read
 	g.store.DropRoot(value.ZSet, newRoot(g.store, &g.members, &none))

@@ -8,11 +8,11 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Iter stands at a member, or nowhere. It is a value for the stack, valid until the sorted set next changes. Any
-// goroutine may use one of a frozen value.
+// An Iter is at a member, or nowhere. It is a value for the stack, valid until the sorted set next changes. Any
+// goroutine may use one on a frozen value.
 type Iter struct {
 	lp []byte
-	at int // in lp: the member's entry; 0: nowhere
+	at int // the offset in lp of the member's entry; 0 if nowhere
 	c  tree.Cursor
 	ok bool
 }
@@ -32,7 +32,7 @@ func (i *Iter) At(v value.Value, rank int) bool {
 	return i.ok
 }
 
-// Prev moves i to the member before. It returns false if there is none.
+// Prev moves i to the previous member. It returns false if there is none.
 func (i *Iter) Prev() bool {
 	if i.lp == nil {
 		i.ok = i.c.Prev()
@@ -45,7 +45,7 @@ func (i *Iter) Prev() bool {
 	return i.ok
 }
 
-// Member is the member that i stands at, in place.
+// Member returns the member at i, in place.
 func (i *Iter) Member() listpack.Element {
 	if i.lp != nil {
 		return listpack.Get(i.lp, i.at)
@@ -53,7 +53,7 @@ func (i *Iter) Member() listpack.Element {
 	return text(i.block())
 }
 
-// Score is that member's score.
+// Score returns the score of the member at i.
 func (i *Iter) Score() float64 {
 	if i.lp != nil {
 		p, _ := pairAt(i.lp, i.at)
@@ -64,11 +64,11 @@ func (i *Iter) Score() float64 {
 
 func (i *Iter) block() memory.Ref { return memory.Ref(i.c.Record()[1]) }
 
-// ahead is how many members before their use Each fetches blocks.
+// ahead is how many members ahead Each fetches blocks.
 const ahead = 12
 
-// Each yields up to n members, the first of rank from, in ascending order, or descending if reverse, until yield
-// returns false.
+// Each yields up to n members, the first of rank from, in ascending order, or in descending order if reverse. It stops
+// if yield returns false.
 func Each(v value.Value, from, n int, reverse bool, yield func(member listpack.Element, score float64) bool) {
 	var i Iter
 	if n <= 0 || !i.At(v, from) {
@@ -111,7 +111,7 @@ func step(c *tree.Cursor, reverse bool) bool {
 	return c.Next()
 }
 
-// each is Each of a listpack.
+// each is Each for a listpack.
 func (i *Iter) each(n int, reverse bool, yield func(listpack.Element, float64) bool) {
 	for ; n > 0 && i.ok; n-- {
 		m, next := listpack.GetNext(i.lp, i.at)

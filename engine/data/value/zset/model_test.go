@@ -19,7 +19,7 @@ import (
 	"spindle/tests/testkit/memorytest"
 )
 
-// scores is what the model knows of a sorted set. It is never changed in place, because views keep it.
+// scores is a sorted set in the model. It is never changed in place, because views keep it.
 type scores map[string]float64
 
 type member struct {
@@ -27,7 +27,7 @@ type member struct {
 	score float64
 }
 
-// sorted returns a set in order, the simplest correct way.
+// sorted returns the members in order, computed in the simplest way.
 func (s scores) sorted() []member {
 	all := make([]member, 0, len(s))
 	for name, score := range s {
@@ -99,7 +99,7 @@ func (m *model) score() float64 {
 	return float64(m.rng.IntN(40) - 20)
 }
 
-// edit returns key's Edit, and the model's set. The key is made if it is not there.
+// edit returns key's Edit, and the model's set. It creates the key if it does not exist.
 func (m *model) edit(key string) (*value.Edit, scores) {
 	db := m.k.DB(0)
 	e := db.Edit([]byte(key))
@@ -205,7 +205,7 @@ func (m *model) removeSpan(key string) {
 	m.set(key, s)
 }
 
-// store makes a set out of two, in each of the possible ways.
+// store makes a set out of two others, by one of the possible functions.
 func (m *model) store(key string) {
 	s := scores{}
 	db, k := m.k.DB(0), []byte(key)
@@ -308,7 +308,7 @@ func (m *model) step() {
 	}
 }
 
-// leave verifies a view and closes it.
+// leave compares a view with its expected content and closes it.
 func (m *model) leave(i int) {
 	f := m.views[i]
 	n := 0
@@ -332,7 +332,7 @@ func (m *model) drain() {
 	}
 }
 
-// compare reads v in every way.
+// compare reads v through every function and compares it with s.
 func (m *model) compare(v value.Value, s scores) {
 	m.t.Helper()
 	want := s.sorted()
@@ -415,7 +415,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestLexRange compares ranges by text, in both encodings, with the result of a walk.
+// TestLexRange compares ranges by text, in both encodings, with the results of a walk.
 func TestLexRange(t *testing.T) {
 	m := newModel(t, 500)
 	for _, n := range []int{1, 10, 400} {
@@ -444,7 +444,7 @@ func TestLexRange(t *testing.T) {
 	}
 }
 
-// TestMostRemoved: removing nearly all of a large set leaves the right rest, and views unchanged.
+// TestMostRemoved: removing nearly all of a large set leaves the right members, and does not change views.
 func TestMostRemoved(t *testing.T) {
 	m := newModel(t, 0)
 	b := zset.NewBuilder(m.k.Store(), 20_000)
@@ -472,7 +472,7 @@ func TestMostRemoved(t *testing.T) {
 	}
 }
 
-// TestUnderView: with a live view a change of one member copies only a segment, a leaf or two and the nodes above.
+// TestUnderView: while a view is open, a change of one member copies only a segment, a leaf or two and the nodes above.
 func TestUnderView(t *testing.T) {
 	const n, most = 50_000, 40 << 10
 	m := newModel(t, 0)
@@ -512,7 +512,7 @@ func TestUnderView(t *testing.T) {
 	}
 }
 
-// TestScan: a scan yields every member that is present throughout.
+// TestScan: a scan yields every member that is present all the time.
 func TestScan(t *testing.T) {
 	m := newModel(t, 5000)
 	e, _ := m.edit("k")
@@ -556,7 +556,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// relocate does the next step of moving every block.
+// relocate does the next step of a walk that moves every block.
 func (m *model) relocate() {
 	memorytest.Relocate(m.heap, m.rng.IntN(40), func(stop func() bool) bool {
 		over := m.k.Defragment(&m.defrag, stop)

@@ -8,11 +8,11 @@ import (
 	"spindle/internal/number"
 )
 
-// scoreMax bounds the length of a score's entry in a listpack.
+// scoreMax is the largest length of a score's entry in a listpack.
 const scoreMax = 40
 
-// scoreElement returns a score as a listpack stores it: a whole number as an integer, anything else as the text that
-// clients see. The text is written to room.
+// scoreElement returns a score in the form in which a listpack stores it. A whole number is an integer, anything else
+// is the text that clients see. The text is written to room.
 func scoreElement(score float64, room []byte) listpack.Element {
 	if score >= -math.MaxInt64/2 && score <= math.MaxInt64/2 {
 		if n := int64(score); float64(n) == score {
@@ -22,7 +22,8 @@ func scoreElement(score float64, room []byte) listpack.Element {
 	return listpack.Of(number.AppendDouble(room[:0], score))
 }
 
-// scoreOf reads a score. A text that is no number, which only an unchecked listpack may hold, is 0.
+// scoreOf returns the score that e stores. A text that is no number counts as 0; only an unchecked listpack may hold
+// one.
 func scoreOf(e listpack.Element) float64 {
 	if e.IsInt {
 		return float64(e.Int)
@@ -37,7 +38,7 @@ type pair struct {
 	score       float64
 }
 
-// pairAt returns the pair at at, and the offset of the next one: End after the last.
+// pairAt returns the pair at at, and the offset of the next pair, or End after the last one.
 func pairAt(lp []byte, at int) (p pair, next int) {
 	p.at, p.scoreAt = at, listpack.Next(lp, at)
 	e, next := listpack.GetNext(lp, p.scoreAt)
@@ -48,7 +49,7 @@ func pairAt(lp []byte, at int) (p pair, next int) {
 	return p, next
 }
 
-// findPacked looks for a member. Its at is 0 if it is not there.
+// findPacked searches for a member. p.at is 0 if the listpack does not have it.
 func findPacked(lp, member []byte) (p pair) {
 	if at := listpack.Find(lp, listpack.First(lp), member, 1); at != 0 {
 		p, _ = pairAt(lp, at)
@@ -56,7 +57,8 @@ func findPacked(lp, member []byte) (p pair) {
 	return p
 }
 
-// insertOffset returns where a pair belongs by order (zset.Z1): the first pair after it, End if there is none.
+// insertOffset returns the offset at which a pair belongs by order (zset.Z1). That is the offset of the first pair
+// after it, or End if there is none.
 func insertOffset(lp []byte, score float64, member []byte) int {
 	end := listpack.End(lp)
 	for at := listpack.HeaderLen; at < end; {
@@ -69,7 +71,7 @@ func insertOffset(lp []byte, score float64, member []byte) int {
 	return end
 }
 
-// insertPacked adds a member that is not there.
+// insertPacked adds a member that the set does not have.
 func insertPacked(e *value.Edit, score float64, member []byte) {
 	lp := e.Packed()
 	insertAt(e, insertOffset(lp, score, member), score, member)
@@ -91,7 +93,7 @@ func deletePacked(e *value.Edit, at, n int) {
 	s.Finish(e.Splice(s.Off, s.Del, s.Ins))
 }
 
-// rescore gives the member of pair p another score, and moves it to its place.
+// rescore gives the member of pair p another score, and moves the pair to its new place.
 func rescore(e *value.Edit, p pair, score float64, member []byte) {
 	lp := e.Packed()
 	to := insertOffset(lp, score, member)

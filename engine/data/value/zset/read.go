@@ -22,13 +22,13 @@ func Score(v value.Value, member []byte) (score float64, ok bool) {
 	return 0, false
 }
 
-// blockOf returns a member's block in a skiplist, 0 if there is none.
+// blockOf returns a member's block in a skiplist, or 0 if there is none.
 func blockOf(v value.Value, member []byte) memory.Ref {
 	return table.FindIn(rootAt(v.Root()).members.Root(), table.Scored, table.Hash(member), member)
 }
 
-// Rank returns how many members are before this one, and its score. It returns false if there is no such member. O(log
-// Len).
+// Rank returns how many members are before this one, and the member's score. It returns false if there is no such
+// member. O(log Len).
 func Rank(v value.Value, member []byte) (rank int, score float64, ok bool) {
 	if lp := v.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -61,8 +61,9 @@ func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float6
 // text returns the member in a block as a listpack element.
 func text(ref memory.Ref) listpack.Element { return listpack.OfText(table.ScoredKey(ref)) }
 
-// Scan yields about count members, starting at cursor, in no order, and returns the next cursor; 0 begins and ends. It
-// yields a listpack whole. A member present throughout is yielded at least once. Only for live values.
+// Scan yields about count members, starting at cursor, in no fixed order, and returns the next cursor. Cursor 0 begins
+// a scan, and 0 returned ends it. It yields a listpack as a whole. A member present all the time is yielded at least
+// once. Only for live values.
 func Scan(v value.Value, cursor uint64, count int, yield func(member listpack.Element, score float64)) uint64 {
 	if v.Packed() != nil {
 		Each(v, 0, Len(v), false, func(m listpack.Element, score float64) bool {

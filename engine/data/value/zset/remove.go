@@ -9,8 +9,8 @@ import (
 	"spindle/internal/number"
 )
 
-// Remove removes a member. It returns false if there is none. The caller removes the key of a set that has become
-// empty. member may not lie in the value.
+// Remove removes a member. It returns false if there is no such member. The caller removes the key of a set that has
+// become empty. member must not lie in the value.
 func Remove(e *value.Edit, member []byte) bool {
 	if lp := e.Packed(); lp != nil {
 		p := findPacked(lp, member)
@@ -21,7 +21,7 @@ func Remove(e *value.Edit, member []byte) bool {
 	}
 	hash := table.Hash(member)
 	if table.FindIn(rootAt(e.Value().Root()).members.Root(), table.Scored, hash, member) == 0 {
-		return false // and nothing is copied for a view
+		return false // returned before anything is copied for a view
 	}
 	h := open(e)
 	p, ref := h.members.Find(hash, member)
@@ -33,12 +33,12 @@ func Remove(e *value.Edit, member []byte) bool {
 	return true
 }
 
-// rebuildAbove: a removal of more members may rebuild the rest instead.
+// rebuildAbove: if more members than this are removed at once, the rest may be rebuilt instead.
 const rebuildAbove = 4096
 
-// RemoveSpan removes the members of s. s is not the whole set: to remove that, remove the key.
+// RemoveSpan removes the members of s. s must not be the whole set; in that case the caller removes the key.
 //
-// Cost: O(log Len + s.Len()). When s is most of a large set, the rest is rebuilt and a reclaimer frees the old set.
+// Cost: O(log Len + s.Len()). If s is most of a large set, the rest is rebuilt and a reclaimer frees the old set.
 func RemoveSpan(e *value.Edit, s Span) {
 	n := s.Len()
 	if n == 0 {
@@ -61,8 +61,8 @@ func RemoveSpan(e *value.Edit, s Span) {
 	h.save()
 }
 
-// leaving collects members whose records are removed, or are just being removed. It removes them a batch at a time, so
-// that their cache misses overlap.
+// leaving collects members whose records have been removed, or are just being removed. It removes the members a batch
+// at a time, so that their cache misses overlap.
 type leaving struct {
 	refs [32]memory.Ref
 	n    int
@@ -91,7 +91,7 @@ func (l *leaving) release(h *handle) {
 	l.n = 0
 }
 
-// rebuildWithout replaces the set by a new one of the members outside s.
+// rebuildWithout replaces the set by a new one that has the members outside s.
 func rebuildWithout(e *value.Edit, s Span, all int) {
 	b := NewBuilder(e.Store(), all-s.Len())
 	var room [number.MaxIntLen]byte

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Span is the members of rank From to To-1. It is empty if To is not above From.
+// A Span is the members with the ranks From to To-1. It is empty if To is not above From.
 type Span struct{ From, To int }
 
 func (s Span) Len() int { return max(s.To-s.From, 0) }
@@ -52,7 +52,7 @@ func (r *ScoreRange) Span(v value.Value) (s Span) {
 	return Span{rankOf(order, word(r.Min), r.MinOut), rankOf(order, word(r.Max), !r.MaxOut)}
 }
 
-// rankOf returns how many records have a lower word than w. With after, it also counts those with the word w.
+// rankOf returns how many records have a lower word than w. With after, it also counts the records with the word w.
 func rankOf(order *tree.State, w uint64, after bool) int {
 	p := tree.Probe{Word0: w, Tie: before}
 	if after {
@@ -66,14 +66,14 @@ func rankOf(order *tree.State, w uint64, after bool) int {
 func before(uint64) int { return -1 }
 func behind(uint64) int { return 1 }
 
-// A LexBound is where a LexRange begins or ends.
+// A LexBound is the beginning or the end of a LexRange.
 type LexBound struct {
 	Text []byte
 	Out  bool // Text itself is not in the range
 	Edge int8 // -1: before all texts, 1: after all texts; then Text and Out are ignored
 }
 
-// compare orders the bound's text against another: 0 if equal.
+// compare compares the bound with text. It returns 0 if they are equal.
 func (b *LexBound) compare(text []byte) int {
 	if b.Edge != 0 {
 		return int(b.Edge)
@@ -103,7 +103,7 @@ func (r *LexRange) exceeds(text []byte) bool {
 }
 
 // Span returns the members in r. O(log Len). If scores differ, members are not ordered by text. In a listpack the span
-// is then the first run of members in r, walking from the first member, or from the last if reverse.
+// is then the first run of members in r. The walk starts at the first member, or at the last if reverse.
 func (r *LexRange) Span(v value.Value, reverse bool) (s Span) {
 	if r.empty() {
 		return Span{}
@@ -159,7 +159,7 @@ func (r *LexRange) spanPacked(lp []byte, reverse bool) (s Span) {
 	return s
 }
 
-// back returns the pair before the one at at, 0 at the beginning.
+// back returns the offset of the pair before the one at at, or 0 at the beginning.
 func back(lp []byte, at int) int {
 	if at = listpack.Prev(lp, at); at == 0 {
 		return 0

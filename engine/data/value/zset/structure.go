@@ -9,13 +9,13 @@ import (
 	"spindle/engine/data/value"
 )
 
-// perMember is about the cost of a member in a skiplist. Measure uses it.
+// perMember is about how many bytes a member costs in a skiplist. Measure uses it.
 const perMember = 60
 
-// perRecord is about a member's cost in the order, with the empty room in leaves.
+// perRecord is about how many bytes a member costs in the order, with the unused room in leaves.
 const perRecord = 20
 
-// Structure is the keyspace's functions for the root of a skiplist.
+// Structure is the set of functions that the keyspace uses for the root of a skiplist.
 var Structure = value.Structure{
 	Count:   func(ref memory.Ref) int { return rootAt(ref).members.Len() },
 	LenAt:   int(unsafe.Offsetof(root{}.members)) + table.StateLen,
@@ -32,7 +32,8 @@ var Structure = value.Structure{
 	},
 }
 
-// destroy frees the order first. Nothing reads it any more, so its records may lead to freed blocks.
+// destroy frees the order first, and then the members. Nothing reads the order any more, so its records may lead to
+// freed blocks.
 func destroy(r *memory.Returner, ref memory.Ref, budget int) (rest memory.Ref, spent int) {
 	x := rootAt(ref)
 	done, spent := x.order.Destroy(r, budget)

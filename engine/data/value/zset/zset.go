@@ -3,7 +3,7 @@
 // Owner: the core changes it, through a value.Edit. Any goroutine may read live and frozen values (R4).
 // Never: knows a command, client or reply, or keeps a member that it was lent.
 // Start here: the encodings. read.go, iter.go and span.go read a sorted set, add.go and remove.go change it. packed.go
-// is its small form. build.go makes one that belongs to no key yet.
+// is its small form. build.go makes a sorted set that belongs to no key yet.
 package zset
 
 import (
@@ -19,20 +19,20 @@ import (
 	"spindle/internal/setting"
 )
 
-// A sorted set is stored in one of two ways, each named as OBJECT ENCODING does:
+// A sorted set is stored in one of two encodings, which have the names that OBJECT ENCODING shows:
 //
 //	listpack    | member | score | member | score | …            ascending
 //	skiplist    root: Header, members, order
 //	                           │        └─ tree.State ─▶ records (score's word, block)  ascending
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
-// zset.Z1. Ascending is by score, then by the member's bytes. -0 and 0 are one score here, though a block keeps the
-// sign. In a listpack both are 0, unless it came from elsewhere.
+// zset.Z1. Ascending means by score, then by the member's bytes. -0 and 0 are equal scores here, although a block keeps
+// the sign. In a listpack both are 0, unless it came from elsewhere.
 // zset.Z2. Members are different from each other, and no score is NaN.
-// zset.Z3. Each block of members has one record, which leads to it. The record's word is that of the block's score. A
+// zset.Z3. Each block of members has one record that leads to it. The record's word is that of the block's score. A
 // record is removed before its block, because the tree compares members through blocks.
-// zset.Z4. A listpack becomes a skiplist when it exceeds the limits. Nothing turns back. A STORE command makes a new
-// set.
+// zset.Z4. A listpack becomes a skiplist when it exceeds the limits. A skiplist never changes back; only a STORE
+// command makes a new set.
 type root struct {
 	value.Header
 	members table.State
@@ -48,13 +48,13 @@ func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 // recordBytes is the width of a record of the order.
 const recordBytes = 16
 
-// Limits bound a sorted set that is a listpack.
+// Limits are the limits up to which a sorted set stays a listpack.
 type Limits struct {
 	Entries int // members: zset-max-listpack-entries
 	Value   int // bytes of a member: zset-max-listpack-value
 }
 
-// Settings are the limits as CONFIG settings.
+// Settings are the CONFIG settings of the limits.
 type Settings struct{ entries, value setting.Int }
 
 // Rows returns the settings, and sets them to their defaults.
@@ -66,16 +66,16 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Limits returns the present settings.
+// Limits returns the present limits.
 func (s *Settings) Limits() Limits { return Limits{int(s.entries.Get()), int(s.value.Get())} }
 
-// Holds reports whether so many members, the longest of longest bytes, may be a listpack.
+// Holds reports whether this many members, the longest of longest bytes, may be a listpack.
 func (l Limits) Holds(members, longest int) bool {
 	return members <= l.Entries && longest <= l.Value &&
 		members*(longest+listpack.MaxOverhead+scoreMax) < listpack.MaxBytes
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func Len(v value.Value) int {
 	if lp := v.Packed(); lp != nil {
 		return listpack.Count(lp) / 2
@@ -83,7 +83,7 @@ func Len(v value.Value) int {
 	return rootAt(v.Root()).members.Len()
 }
 
-// word returns a number that orders like the score: words ascend as scores do.
+// word returns a number for the score. These numbers have the same order as the scores.
 func word(score float64) uint64 {
 	if score == 0 {
 		return 1 << 63 // zset.Z1
@@ -95,7 +95,7 @@ func word(score float64) uint64 {
 	return b | 1<<63
 }
 
-// A handle is a skiplist while the core changes it.
+// A handle is a skiplist that the core is changing.
 type handle struct {
 	root    *root
 	members table.Table
@@ -114,7 +114,7 @@ func open(e *value.Edit) handle {
 // save stores the changed states in the root (table.O1).
 func (h *handle) save() { h.root.members, h.root.order = h.members.State(), h.order.State }
 
-// insert adds member, which is not there. hash is its hash.
+// insert adds member, which the skiplist must not have. hash is its hash.
 func (h *handle) insert(hash uint64, member []byte, score float64) {
 	ref := table.NewScored(h.heap, member, score)
 	h.members.Insert(hash, ref, table.Never)
@@ -135,7 +135,7 @@ func findIn(order *tree.State, c *tree.Cursor, ref memory.Ref) {
 	}})
 }
 
-// compare orders member against the one in the block that w leads to.
+// compare compares member with the one in the block that w leads to.
 func compare(member []byte, w uint64) int {
 	return bytes.Compare(member, table.ScoredKey(memory.Ref(w)))
 }
