@@ -353,8 +353,8 @@ var streamRows = []command.Spec{
 	}},
 }
 
-// TestBlockedReadersHearOfDeletedStreams: when a stream goes, for any reason, the clients with Gone are served. Their
-// place in the line does not matter. Other clients are not served.
+// TestBlockedReadersHearOfDeletedStreams: when a stream goes, for any reason, the clients whose wait has Gone are
+// served. Their place in the line does not matter. Other clients are not served.
 func TestBlockedReadersHearOfDeletedStreams(t *testing.T) {
 	for _, how := range []string{"DEL s", "UNLINK s", "RENAME s t", "SET s v", "FLUSHDB", "FLUSHALL", "SWAPDB 0 1",
 		"MOVE s 1", "PEXPIREAT s 1"} {

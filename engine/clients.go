@@ -36,7 +36,7 @@ func (c *Core) enter(cl *client.Client) {
 	c.meter.connections++
 }
 
-// certify makes cl the first enabled user in names. If there is none, a name goes into ACL LOG. Turn only.
+// certify makes cl the first enabled user in names. If none is enabled, the last name goes into ACL LOG. Turn only.
 func (c *Core) certify(cl *client.Client, names []string) {
 	for _, name := range names {
 		if user := c.users.Find([]byte(name)); user != nil && user.Rights().Enabled() {

@@ -376,8 +376,8 @@ func TestLoopsAndTurns(t *testing.T) {
 	}
 }
 
-// TestTheTurnKnowsItsHolder: checked builds refuse functions for the turn only to a goroutine that does not hold it,
-// even while another goroutine does. They do not let the holder wait for itself.
+// TestTheTurnKnowsItsHolder: checked builds panic if a goroutine without the turn calls a function for the turn, even
+// while another goroutine holds the turn. They also panic if the holder waits for the turn.
 func TestTheTurnKnowsItsHolder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("only builds that check know the holder: make invariants runs it")

@@ -155,8 +155,8 @@ func (c *Core) runDuties() {
 	c.meter.dutyNanos += uint64(c.nanos - int64(began))
 }
 
-// Above ladenFrom bytes reclaimers have much to free, until the rest is down to ladenUntil. That is about ten and one
-// ms of work.
+// Reclaimers have much to free when more than ladenFrom bytes wait for them, and until at most ladenUntil are left.
+// These are about ten and one ms of work.
 const (
 	ladenFrom  = 16 << 20
 	ladenUntil = 1 << 20

@@ -43,8 +43,8 @@ func (c *Core) affords(args [][]byte) bool {
 	return c.space.Heap().AffordsSmall(n) && c.space.Heap().Affords(n)
 }
 
-// residentShare is the part of maxmemory, as a power of two, by which resident memory may exceed maxmemory while it is
-// empty. Beyond that, empty memory goes back to the system at once.
+// residentShare bounds resident memory: it may exceed maxmemory by maxmemory>>residentShare. Beyond that, empty memory
+// goes back to the system at once.
 const residentShare = 6
 
 // ApplyMemoryLimit applies maxmemory and the settings that go with it. Turn only.

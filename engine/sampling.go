@@ -6,8 +6,9 @@ import (
 	"spindle/engine/diagnose"
 )
 
-// Sampling of hot keys: of several commands, one records the keys it has named, their use, and its cost. The number of
-// commands between two samples follows the load. So samples cost the same share of a busy core at any rate.
+// Sampling of hot keys: one command in several is sampled. A sample records the keys that the command has named, their
+// use, and its cost. The number of commands between two samples follows the load. So samples cost the same share of a
+// busy core at any rate.
 //
 // engine.S1. A sample stands for all commands since the previous sample. A request is picked by chance from a group, so
 // that a pipeline's pattern does not distort the result.

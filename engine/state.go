@@ -124,7 +124,7 @@ type pushes struct {
 	deferred []push         // those pushes
 }
 
-// A push is one that waits, for one client or for an audience.
+// A push is a push that waits to be sent, to one client or to an audience.
 type push struct {
 	to           *client.Client
 	all          *client.Audience

@@ -60,7 +60,7 @@ type Core interface {
 	// CanReadBeside reports whether c's client can wait while its command reads outside the turn. It cannot in a
 	// transaction or a script, or while views keep too much memory.
 	CanReadBeside(c *Context) bool
-	// ReadBeside is Context.ReadBeside.
+	// ReadBeside does the work of Context.ReadBeside.
 	ReadBeside(c *Context, read func(*Reading) error)
 	// ReadsAnyKey reports whether the user may make c's call and, by the same rules, also read keys that the call does
 	// not name.

@@ -98,7 +98,7 @@ const (
 // An Order is a position among the listeners of one event.
 type Order int
 
-// Orders that listeners depend on.
+// These are the orders that listeners depend on.
 const (
 	// ForgetKeys: what a client watched, received and cached is forgotten before the streams forget the client.
 	ForgetKeys Order = 10 * (iota + 1)

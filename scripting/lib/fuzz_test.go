@@ -6,7 +6,8 @@ import (
 	"spindle/scripting/lua"
 )
 
-// fuzz calls one function with a string. It must return or raise an error, and use no more memory than allowed.
+// fuzz calls one function with a string. The function must return or raise an error, and use no more memory than
+// allowed.
 func fuzz(f *testing.F, call string, seeds ...string) {
 	for _, seed := range seeds {
 		f.Add(seed, "")

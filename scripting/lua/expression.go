@@ -263,5 +263,3 @@ func (p *parser) expr() expression {
 	e, _ := p.subexpression(0)
 	return e
 }
-
-// Statements

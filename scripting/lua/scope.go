@@ -124,5 +124,3 @@ func (p *parser) pushClosure(inner *builder) expression {
 	}
 	return e
 }
-
-// Expressions

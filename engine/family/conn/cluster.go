@@ -5,7 +5,7 @@ import (
 	"spindle/engine/command"
 )
 
-// Flags of a connection that clients of a cluster node, or of a redirecting replica, set.
+// These commands set flags of a connection. Clients of a cluster node, or of a replica that redirects, send them.
 
 // asking is ASKING. The next command or transaction may use a slot that this node imports.
 func asking(c *command.Context) error { return mark(c, client.Asking, true) }

@@ -292,7 +292,7 @@ func (h *commands) addOnly(c *command.Context, o *options, w *streams.Writer, id
 }
 
 // cut trims the stream as o asks, and returns the number of entries removed. If the request has words that are newer
-// than Redis 7, it also propagates the removal.
+// than Redis 7.4, it also propagates the removal.
 func (h *commands) cut(c *command.Context, o *options, w *streams.Writer) (removed uint64) {
 	switch {
 	case !o.newer:
