@@ -12,7 +12,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// A failure is an error with the status of its reply. Code is for programs.
+// A failure is an error with the HTTP status of its reply. code names the kind of error for programs.
 type failure struct {
 	status int
 	code   string
@@ -25,7 +25,7 @@ func failed(status int, code, format string, args ...any) *failure {
 	return &failure{status, code, fmt.Sprintf(format, args...)}
 }
 
-// An errorBody is the JSON of every reply that is no success.
+// An errorBody is the JSON body of every error reply.
 type errorBody struct {
 	Error struct {
 		Code    string `json:"code"`
@@ -52,14 +52,14 @@ func explain(err error) *failure {
 	return &failure{http.StatusBadGateway, "failed", err.Error()}
 }
 
-// refuse answers with an error.
+// refuse replies with an error.
 func refuse(w http.ResponseWriter, f *failure, active string) {
 	var body errorBody
 	body.Error.Code, body.Error.Message, body.Error.Active = f.code, f.text, active
 	answer(w, f.status, body)
 }
 
-// answer writes a reply as JSON. json.Marshal escapes <, > and &, so that no name can be markup.
+// answer writes a reply as JSON. json.Marshal escapes <, > and &, so no name in a reply can act as markup.
 func answer(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -82,7 +82,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// maxBody bounds a request's body. The longest is a plan of single slots.
+// maxBody limits the size of a request's body. The largest body is a plan that lists single slots.
 const maxBody = 2 << 20
 
 // readBody decodes the body of a request into v. An empty body is an empty object.
@@ -103,7 +103,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	return decodeBody(text, v)
 }
 
-// decodeBody refuses unknown fields, so that a misspelt one is no silent default.
+// decodeBody refuses unknown fields, so that a misspelt field is not silently replaced by its default.
 func decodeBody(text []byte, v any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

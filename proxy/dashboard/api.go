@@ -10,7 +10,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// A route is one thing that the dashboard can do. openapi.json describes each, and a test holds that it does.
+// A route is one endpoint of the API. openapi.json describes each route, which a test checks.
 type route struct {
 	method, path string
 	action       string                     // of those that write: the word in the audit log; "": the route reads
@@ -18,7 +18,7 @@ type route struct {
 	run          func(c *call) (any, error) // returns what to answer
 }
 
-// routes are all of the API. Everything below /v1 is answered by the active dashboard only.
+// routes returns all routes of the API. Only the active dashboard serves the paths below /v1.
 func (d *Dashboard) routes() []route {
 	const product, group = "/v1/products/{product}", "/v1/products/{product}/groups/{group}"
 	return []route{
@@ -68,13 +68,13 @@ type call struct {
 	detail  string
 }
 
-// part returns a part of the path.
+// part returns a named part of the path.
 func (c *call) part(name string) string { return c.r.PathValue(name) }
 
 //go:embed openapi.json
 var openAPI []byte
 
-// handler serves all paths.
+// handler returns the handler of all paths.
 func (d *Dashboard) handler() http.Handler {
 	g := &guard{d: d}
 	if u, err := url.Parse(d.s.URL.Get()); err == nil {
@@ -148,7 +148,7 @@ func (d *Dashboard) serve(g *guard, r *route, w http.ResponseWriter, request *ht
 	answer(w, http.StatusOK, v)
 }
 
-// pass sends a client to the active dashboard. A client that follows does the same request there.
+// pass redirects a client to the active dashboard. A client that follows the redirect repeats its request there.
 func (d *Dashboard) pass(w http.ResponseWriter, r *http.Request, active store.Leader, problem error) {
 	switch {
 	case active.URL != "" && active.ID != d.self.ID:
@@ -161,7 +161,8 @@ func (d *Dashboard) pass(w http.ResponseWriter, r *http.Request, active store.Le
 	}
 }
 
-// A health is what /healthz tells: "active", "ready" while another dashboard is active, or "waiting" without a store.
+// A health is the reply of /healthz. Status is "active", "ready" while another dashboard is active, or "waiting"
+// without a store.
 type health struct {
 	Status string `json:"status"`
 	Active string `json:"active,omitempty"` // the active dashboard's URL
@@ -180,7 +181,7 @@ func (d *Dashboard) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	answer(w, status, h)
 }
 
-// A statusView is this dashboard and its store.
+// A statusView describes this dashboard and its store.
 type statusView struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`

@@ -21,7 +21,7 @@ import (
 
 var limit = testkit.Slowly(60 * time.Second)
 
-// begin starts a dashboard in this process, over a folder.
+// begin starts a dashboard in this process, with a folder as its store.
 func begin(t testing.TB, set func(s *settings)) *Dashboard {
 	t.Helper()
 	s := &settings{}
@@ -73,7 +73,7 @@ func (q query) send(d *Dashboard) *httptest.ResponseRecorder {
 	return w
 }
 
-// code returns the code of an error's body, or "ok".
+// codeOf returns the code in an error's body, or "ok".
 func codeOf(t testing.TB, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	if w.Code == http.StatusOK {
@@ -152,7 +152,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutTokens: without a token for reading any client reads; without one for writing none writes.
+// TestOpenWithoutTokens: without a read token any client may read, and without a write token no client may write.
 func TestOpenWithoutTokens(t *testing.T) {
 	d := begin(t, func(s *settings) { s.WriteToken.Set("") })
 	if got := codeOf(t, query{method: "GET", path: "/v1/status"}.send(d)); got != "ok" {
@@ -215,7 +215,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestMarkup: texts full of markup are kept as they are, and no reply has them as markup.
+// TestMarkup: names and labels full of markup are stored unchanged, and every reply escapes them.
 func TestMarkup(t *testing.T) {
 	d := begin(t, nil)
 	const nasty = `<script>alert("x")</script>&'`
@@ -250,7 +250,8 @@ func TestMarkup(t *testing.T) {
 	}
 }
 
-// TestDamagedEntries: an entry that is damaged, foreign or old is named, and only what needs it is refused.
+// TestDamagedEntries: a reply lists each entry that is damaged, unknown or of an old schema. Only requests that need
+// such an entry are refused.
 func TestDamagedEntries(t *testing.T) {
 	d := begin(t, nil)
 	query{method: "POST", path: "/v1/products", body: `{"name":"a","kind":"groups"}`, token: "writer"}.send(d)
@@ -285,7 +286,7 @@ func TestDamagedEntries(t *testing.T) {
 	}
 }
 
-// TestOpenAPI: every route is in the file, and the reverse; and the bodies' fields are those of the program.
+// TestOpenAPI: openapi.json lists exactly the routes of the program, and the bodies have the same fields in both.
 func TestOpenAPI(t *testing.T) {
 	type schema struct {
 		Ref        string `json:"$ref"`
@@ -356,7 +357,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestPage: dashboard.conf has every directive that a dashboard alone has, with its default.
+// TestPage: dashboard.conf has every directive that only a dashboard has, with its default.
 func TestPage(t *testing.T) {
 	s := &settings{}
 	registry, err := s.registry()
@@ -382,8 +383,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// FuzzRequest: no body makes a route panic or answer without JSON. With a store that holds nothing but a product, no
-// body is an error of this side either.
+// FuzzRequest: no body makes a route panic, or reply with anything but JSON. With a store that has only one product, no
+// body causes a server error either.
 func FuzzRequest(f *testing.F) {
 	d := begin(f, nil)
 	query{method: "POST", path: "/v1/products", body: `{"name":"a","kind":"groups"}`, token: "writer"}.send(d)
@@ -434,7 +435,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzNodes: no reply of CLUSTER NODES makes its reader panic, or give a slot that is none.
+// FuzzNodes: no reply of CLUSTER NODES makes parseNodes panic or return a slot number that does not exist.
 func FuzzNodes(f *testing.F) {
 	f.Add("id 127.0.0.1:1@2,host myself,master - 0 0 1 connected 0-5 7 [8->-other] [9-<-other]\n")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -452,7 +453,7 @@ func FuzzNodes(f *testing.F) {
 	})
 }
 
-// TestIsOwnAddress: only an address that leads to the proxy tells whether it is gone.
+// TestIsOwnAddress: isOwnAddress accepts only addresses that lead from here to the proxy.
 func TestIsOwnAddress(t *testing.T) {
 	own, err := os.Hostname()
 	if err != nil {

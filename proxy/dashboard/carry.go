@@ -12,7 +12,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// openPrimary connects to a server that has to be a primary.
+// openPrimary connects to a server and checks that it is a primary.
 func (d *Dashboard) openPrimary(ctx context.Context, address string) (*link, error) {
 	l, err := d.dialer.open(ctx, address)
 	if err != nil {
@@ -34,14 +34,14 @@ func (l *link) isPrimary() error {
 	return err
 }
 
-// scanCount is how many keys a SCAN looks at, and keysAtOnce how many a MIGRATE takes.
+// scanCount is the COUNT of a SCAN, and keysAtOnce is the maximum number of keys of a MIGRATE.
 const (
 	scanCount  = 1000
 	keysAtOnce = 64
 )
 
-// scan calls see for the keys of all databases that are wanted, some at a time. A key that is there from the scan's
-// begin to its end is seen. The database is selected.
+// scan passes the wanted keys of all databases to see, some at a time. It selects the database before it calls see. A
+// key that exists during the whole scan is passed.
 func (l *link) scan(ctx context.Context, wanted func(key string) bool, see func(db int, keys []string) error) error {
 	fields, err := l.info("keyspace")
 	if err != nil {
@@ -89,17 +89,18 @@ func (l *link) scan(ctx context.Context, wanted func(key string) bool, see func(
 	return nil
 }
 
-// A carrier moves keys from a server to another by MIGRATE, at the move's pace.
+// A carrier moves keys from one server to another by MIGRATE, at the move's pace.
 type carrier struct {
 	w      *mover
 	from   *link
 	target string
-	// old: a key that both have is the target's, and the source's copy is removed (dashboard.M2). Otherwise it is the
-	// source's, and replaces the target's: in a cluster the source serves a key as long as it has it.
+	// If old is true and both servers have a key, the target's copy stays, and the source's copy is removed
+	// (dashboard.M2). If old is false, the source's copy replaces the target's: in a cluster the source serves a key as
+	// long as it has it.
 	old bool
 }
 
-// move moves keys of the selected database, and counts them.
+// move moves keys of the selected database and counts them.
 func (c *carrier) move(ctx context.Context, db int, keys []string) error {
 	began := time.Now()
 	sizes, err := c.measure(keys)
@@ -153,7 +154,7 @@ func (c *carrier) moveOne(db int, key string) error {
 	return err
 }
 
-// migrate sends one MIGRATE. A key that is not there is no error.
+// migrate sends one MIGRATE. Keys that do not exist cause no error.
 func (c *carrier) migrate(db int, keys []string) error {
 	d := &c.w.d.dialer
 	host, port, err := net.SplitHostPort(c.target)

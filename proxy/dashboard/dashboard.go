@@ -1,8 +1,8 @@
-// Package dashboard runs products: it keeps their groups and slots in the store, and moves slots between groups.
+// Package dashboard manages products: it keeps their groups and slots in the store, and moves slots between groups.
 //
 // Owner: goroutines of its HTTP server; one goroutine carries out the moves while this dashboard is the active one.
-// Never: stands in the way of a client's request, needs state that is not in the store, or writes without leading.
-// Start at Run; api.go lists what it can do, lead.go decides which dashboard is active.
+// Never: is needed for a client's request, needs state that is not in the store, or writes without leading.
+// Start at Run; api.go lists the routes, lead.go decides which dashboard is active.
 package dashboard
 
 import (
@@ -36,8 +36,8 @@ import (
 //go:embed dashboard.conf
 var page string
 
-// Run is the whole life of a dashboard's process; it returns the exit code. argv[1] is --dashboard, unless the program
-// has the name of a dashboard.
+// Run runs a dashboard's process to its end and returns the exit code. argv[1] is --dashboard, unless the program has
+// the name of a dashboard.
 func Run(argv []string) int {
 	whole := argv
 	if len(argv) > 1 && argv[1] == "--dashboard" {
@@ -111,7 +111,7 @@ type Dashboard struct {
 	ended  chan struct{} // closed when the campaign is over
 }
 
-// start begins to serve and to campaign.
+// start opens the store, starts the HTTP server, and begins to campaign for the leadership.
 func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	opened, err := store.Open(&s.store)
 	if err != nil {
@@ -159,7 +159,8 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	return d, nil
 }
 
-// stop ends the work in order: requests, then the leadership, so that the next dashboard takes over at once.
+// stop shuts down in order. Requests come first, and then the leadership, so that the next dashboard takes over at
+// once.
 func (d *Dashboard) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -174,7 +175,7 @@ func (d *Dashboard) key(parts ...string) string {
 	return store.KeyOf(d.prefix, store.Dashboard, parts...)
 }
 
-// describe shortens a text for one line of the log.
+// describe shortens a text so that it fits into one line of the log.
 func describe(text string) string {
 	if len(text) > 200 {
 		text = text[:200] + "…"

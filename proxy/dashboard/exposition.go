@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A sample is what a proxy's /metrics said at one time. Counters are of the process's life.
+// A sample is the content of a proxy's /metrics at one time. Counters count since the start of the process.
 type sample struct {
 	at       time.Time
 	instance string
@@ -23,7 +23,7 @@ type sample struct {
 	owed     float64 // replies that clients wait for
 }
 
-// counters are calls and how long they took.
+// counters are a number of calls and the time they took.
 type counters struct {
 	calls   float64
 	seconds float64
@@ -32,13 +32,13 @@ type counters struct {
 	below   map[float64]float64 // calls by the upper bound of their time in seconds, cumulative
 }
 
-// mostCounted bounds a figure, so that no sum or rate of some is infinite.
+// mostCounted is the largest figure that is accepted, so that no sum or rate becomes infinite.
 const mostCounted = 1e18
 
-// mostServers bounds the servers of one proxy that are read.
+// mostServers is the maximum number of servers that are read from one proxy's figures.
 const mostServers = 4096
 
-// readSample reads the text format of Prometheus, and skips what it does not know. The error is that of reading.
+// readSample reads the text format of Prometheus and skips unknown metrics. It returns an error only if reading fails.
 //
 // Source: the documentation of the text format, 0.0.4: name{label="value"} value.
 func readSample(from io.Reader) (*sample, error) {
@@ -60,7 +60,7 @@ func readSample(from io.Reader) (*sample, error) {
 	return s, lines.Err()
 }
 
-// cutLabels cuts a line after its name and its labels.
+// cutLabels splits a line into its name, its labels and the rest.
 func cutLabels(line string) (name string, labels map[string]string, rest string) {
 	at := strings.IndexAny(line, "{ ")
 	if at < 0 || line[at] == ' ' {
@@ -89,7 +89,7 @@ func cutLabels(line string) (name string, labels map[string]string, rest string)
 	}
 }
 
-// note takes one value.
+// note stores one value in the sample.
 func (s *sample) note(name string, labels map[string]string, v float64) {
 	c := &s.requests
 	if at := labels["shard"]; at != "" {
@@ -125,7 +125,7 @@ func (s *sample) note(name string, labels map[string]string, v float64) {
 	}
 }
 
-// A traffic is what happened lately, by the second. Times are in µs; 0 without a call.
+// A traffic is a rate of calls per second over the last interval. Times are in µs, and are 0 without calls.
 type traffic struct {
 	Calls  float64 `json:"calls"`
 	Errors float64 `json:"errors"`
@@ -135,7 +135,7 @@ type traffic struct {
 	P99Us  float64 `json:"p99_us"`
 }
 
-// A span is the difference of counters over a time. Spans of several proxies are added.
+// A span is the increase of counters over an interval. The spans of several proxies can be added up.
 type span struct {
 	calls, seconds, failed float64 // failed: error replies
 	callRate, failRate     float64 // a second
@@ -143,7 +143,7 @@ type span struct {
 	within                 map[float64]float64 // calls by the upper bound of their time
 }
 
-// add adds what has happened between two samples of one process. before may be nil: the counters began with zero.
+// add adds the increase between two samples of one process. before may be nil: then the counters began at zero.
 func (s *span) add(before, after *counters, took time.Duration) {
 	if before == nil {
 		before = &counters{}
@@ -166,7 +166,7 @@ func (s *span) add(before, after *counters, took time.Duration) {
 	}
 }
 
-// traffic sums a span up.
+// traffic converts a span to rates and quantiles.
 func (s *span) traffic() *traffic {
 	t := &traffic{Calls: round(s.callRate), Errors: round(s.failRate), Queue: int64(s.queue)}
 	if s.calls > 0 {
@@ -177,7 +177,7 @@ func (s *span) traffic() *traffic {
 	return t
 }
 
-// quantile estimates a quantile in seconds. Within the time between two bounds, calls are taken to be spread evenly.
+// quantile estimates a quantile in seconds. It supposes that the calls between two bounds are spread evenly.
 func (s *span) quantile(bounds []float64, q float64) float64 {
 	total := 0.0
 	for _, bound := range bounds {
@@ -197,5 +197,5 @@ func (s *span) quantile(bounds []float64, q float64) float64 {
 	return 0
 }
 
-// round keeps a tenth.
+// round rounds to one decimal place.
 func round(f float64) float64 { return math.Round(f*10) / 10 }

@@ -14,8 +14,8 @@ import (
 	"spindle/proxy/store"
 )
 
-// A groupView is a group of a product, or a shard of a cluster, with its servers as they are now. A shard's ID is its
-// primary's node ID.
+// A groupView is a group of a product, or a shard of a cluster, with the current state of its servers. A shard's ID is
+// its primary's node ID.
 type groupView struct {
 	ID       string       `json:"id"`
 	Label    string       `json:"label,omitempty"`
@@ -56,7 +56,7 @@ func (d *Dashboard) groupView(ctx context.Context, m *model, id string) (any, er
 	return list[0], nil
 }
 
-// groupViews asks all servers of one group, or of all groups.
+// groupViews queries all servers of one group, or of all groups.
 func (d *Dashboard) groupViews(ctx context.Context, m *model, only string) ([]groupView, error) {
 	list := []groupView{}
 	if m.isCluster() {
@@ -115,7 +115,7 @@ func (d *Dashboard) groupViews(ctx context.Context, m *model, only string) ([]gr
 	return list, nil
 }
 
-// A newGroup is the body of its creation.
+// A newGroup is the body of the request that creates a group.
 type newGroup struct {
 	ID      string         `json:"id"` // of a group; a shard's is its primary's
 	Label   string         `json:"label"`
@@ -177,7 +177,7 @@ func (d *Dashboard) createGroup(c *call) (any, error) {
 	return d.groupView(c.ctx, m, g.ID)
 }
 
-// masterName is a group's name at Sentinels, which know the groups of many products.
+// masterName returns the name of a group at the Sentinels, which watch groups of many products.
 func masterName(product, group string) string {
 	name := product + "-" + group
 	if len(name) > 64 {
@@ -223,7 +223,7 @@ func (d *Dashboard) attach(ctx context.Context, address, primary string, wipe bo
 	return l.follow(primary)
 }
 
-// A groupChange is a group's fields to change; those that are missing stay.
+// A groupChange lists the fields of a group to change. Missing fields stay unchanged.
 type groupChange struct {
 	Label    *string `json:"label"`
 	Master   *string `json:"master"`
@@ -266,11 +266,11 @@ func (d *Dashboard) loadGroup(c *call) (*model, *store.Group, error) {
 	return m, g, err
 }
 
-// errShards is the answer to what a cluster's shards do not have.
+// errShards is the reply to a request for a property that shards of a cluster do not have.
 var errShards = &failure{http.StatusConflict, "is_cluster",
 	"the product is a cluster: its shards have no label and no mark"}
 
-// deleteGroup removes a group that has no slots. Its servers continue as they are.
+// deleteGroup removes a group that has no slots. Its servers keep running.
 func (d *Dashboard) deleteGroup(c *call) (any, error) {
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
@@ -304,7 +304,7 @@ func (d *Dashboard) deleteGroup(c *call) (any, error) {
 	return done{true}, d.forgetAt(c.ctx, m, g.Master)
 }
 
-// A newServer is a server that joins a group, as a replica.
+// A newServer is a server that joins a group as a replica.
 type newServer struct {
 	Address string `json:"address"`
 	Zone    string `json:"zone"`
@@ -434,10 +434,10 @@ func isReplicaOf(g *store.Group, server string) error {
 	return nil
 }
 
-// handoverTime is how long a primary may hold writes back until its replica has all of them.
+// handoverTime is how long a primary may pause writes until its replica has all of them.
 const handoverTime = 10 * time.Second
 
-// handOver makes server the group's primary. A primary that answers hands over without loss (FAILOVER).
+// handOver makes a server the group's primary. If the old primary answers, it hands over without loss (FAILOVER).
 func (d *Dashboard) handOver(ctx context.Context, g *store.Group, o *serverOrder) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*handoverTime)
 	defer cancel()
@@ -538,8 +538,8 @@ func (d *Dashboard) resync(c *call) (any, error) {
 	return d.groupView(c.ctx, m, g.ID)
 }
 
-// watchPrimaries keeps the entries of groups true after failovers: each second it looks at the primaries. Sentinels are
-// asked about one that does not answer.
+// watchPrimaries updates the entries of groups after failovers. Each second it checks the primaries. If a primary does
+// not answer, watchPrimaries asks the Sentinels.
 func (d *Dashboard) watchPrimaries(ctx context.Context) {
 	for wait(ctx, time.Second) == nil {
 		names, err := d.products(ctx)
@@ -574,7 +574,7 @@ func ids(groups []*store.Group) (list []string) {
 	return list
 }
 
-// primaryOf returns the server of a group that is its primary now; "" if that is unknown.
+// primaryOf returns the server that is now the primary of a group. It returns "" if that is unknown.
 func (d *Dashboard) primaryOf(ctx context.Context, m *model, g *store.Group) string {
 	now := d.dialer.look(ctx, g.Primary)
 	next := ""

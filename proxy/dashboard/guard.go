@@ -20,8 +20,8 @@ import (
 //	reading                                for a known host, with any token; with none if none is set
 //	writing                                for a known host, with a token for writing, from no foreign page
 //
-// A foreign page may make a browser send a request. It then has that page's Origin. If a foreign name was pointed at
-// this address, the request has that name as its Host.
+// A foreign page may make a browser send a request. The request's Origin is then that page's. If an attacker's host
+// name resolves to this address, the request has that name as its Host.
 type guard struct {
 	d    *Dashboard
 	host string // of dashboard-url
@@ -33,14 +33,14 @@ type actor struct {
 	role string // "" may do nothing
 }
 
-// Names of the tokens that the configuration has, and of no token.
+// These names stand for the tokens in the configuration, and for no token.
 const (
 	readToken  = "dashboard-read-token"
 	writeToken = "dashboard-write-token"
 	noToken    = "anonymous"
 )
 
-// admit returns the actor of a request, or why it is refused.
+// admit returns the actor of a request, or the reason why the request is refused.
 func (g *guard) admit(r *http.Request, role string) (actor, *failure) {
 	if !g.knows(r.Host) {
 		return actor{}, failed(http.StatusForbidden, "unknown_host",
@@ -71,8 +71,8 @@ func shown(r *http.Request) string {
 	return token
 }
 
-// identify finds the token. Each comparison takes the same time, whatever is shown. problem says that the tokens of the
-// store are unknown.
+// identify finds the actor of a token. Each comparison takes the same time for every token. A problem means that the
+// tokens in the store could not be read.
 func (g *guard) identify(ctx context.Context, shown string) (found actor, problem error) {
 	sum := sha256.Sum256([]byte(shown))
 	if g.d.s.ReadToken.Get() == "" {
@@ -105,8 +105,8 @@ func (g *guard) identify(ctx context.Context, shown string) (found actor, proble
 	return found, err
 }
 
-// knows says whether a Host header names this machine: by an address, localhost, the machine's name or the configured
-// names.
+// knows reports whether a Host header names this machine: by an address, as localhost, by the machine's name, or by a
+// configured name.
 func (g *guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -120,7 +120,7 @@ func (g *guard) knows(host string) bool {
 		host != "" && (host == strings.ToLower(g.d.s.Host.Get()) || host == strings.ToLower(g.host))
 }
 
-// sameOrigin says whether the page that asks came from here.
+// sameOrigin reports whether the page that sent the request came from this dashboard.
 func sameOrigin(origin string, r *http.Request) bool {
 	u, err := url.Parse(origin)
 	scheme := "http"

@@ -8,11 +8,11 @@ import (
 	"spindle/proxy/store"
 )
 
-// A lead is whether this dashboard is the active one, and which one is.
+// A lead records whether this dashboard is the active one, and which dashboard is.
 //
-// dashboard.L1. Everything that a dashboard writes has its leadership as a condition. So a dashboard that was stopped
-// for a while, and still believes that it leads, writes nothing.
-// dashboard.L2. Servers know no such condition. So before each MIGRATE the lead is looked at.
+// dashboard.L1. Each write of a dashboard to the store is conditional on its leadership. So a dashboard that was
+// suspended for a while, and still believes that it leads, writes nothing.
+// dashboard.L2. Servers have no such condition. So the dashboard checks its lead before each MIGRATE.
 type lead struct {
 	mu     sync.Mutex
 	held   *store.Leadership // nil: this dashboard is ready
@@ -36,7 +36,7 @@ func (l *lead) set(held *store.Leadership, active store.Leader, problem error) {
 	l.held, l.active, l.store = held, active, problem
 }
 
-// campaign makes this dashboard the active one whenever there is none, until ctx ends.
+// campaign makes this dashboard the active one whenever no other is active, until ctx ends.
 func (d *Dashboard) campaign(ctx context.Context) {
 	defer close(d.ended)
 	ttl := time.Duration(d.s.LeaseSeconds.Get()) * time.Second
@@ -73,7 +73,7 @@ func (d *Dashboard) campaign(ctx context.Context) {
 	}
 }
 
-// noteLeader gets the active dashboard's entry, or why the store does not answer.
+// noteLeader records the entry of the active dashboard, or why the store does not answer.
 func (d *Dashboard) noteLeader(value []byte, problem error) {
 	if problem != nil {
 		d.log.Warning("%s does not answer: %s", d.store, problem)

@@ -2,9 +2,9 @@ package dashboard
 
 import "spindle/internal/config"
 
-// Manual returns the page of a dashboard's settings.
+// Manual returns the text of the manual page about a dashboard's settings.
 //
-// Seam: tools/manual writes the manual page of it.
+// Seam: tools/manual writes the manual page from it.
 func Manual() (intro string, chapters []config.Chapter, err error) {
 	registry, err := new(settings).registry()
 	if err != nil {

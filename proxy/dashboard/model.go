@@ -11,7 +11,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// A model is the entries of one product, as they are in the store at one revision.
+// A model holds the entries of one product, as they are in the store at one revision.
 type model struct {
 	product   store.Product
 	groups    map[string]*store.Group
@@ -26,10 +26,10 @@ type model struct {
 	refused   []error          // entries that were not taken
 }
 
-// errNoProduct is the answer about a product that does not exist.
+// errNoProduct is the reply to a request for a product that does not exist.
 var errNoProduct = &failure{http.StatusNotFound, "no_product", "there is no such product"}
 
-// load reads a product. Errors: errNoProduct; the entry of the product itself is refused; the store's.
+// load reads a product. Errors: errNoProduct; a damaged entry of the product itself; errors of the store.
 func (d *Dashboard) load(ctx context.Context, name string) (*model, error) {
 	if store.CheckName("product", name) != nil {
 		return nil, errNoProduct
@@ -98,7 +98,7 @@ func (m *model) take(e store.Entry, name string) error {
 	return &store.EntryError{Key: e.Key, Reason: "no such entry is known"}
 }
 
-// decodeInto decodes a kind of which there is one, and leaves it nil after an error.
+// decodeInto decodes an entry of a kind that a product has once. It leaves *into nil after an error.
 func decodeInto[T any, P interface {
 	*T
 	store.Checked
@@ -114,7 +114,7 @@ func decodeInto[T any, P interface {
 // isCluster reports whether the product is a cluster.
 func (m *model) isCluster() bool { return m.product.Kind == store.KindCluster }
 
-// table returns the slots of a product over groups. Errors: its entry was refused or is missing.
+// table returns the slots of a product over groups. Errors: the entry of the slots is damaged or missing.
 func (m *model) table() (plan.Table, error) {
 	if m.slots == nil || m.slots.Slots != m.product.Slots {
 		return nil,
@@ -140,7 +140,7 @@ func (m *model) group(id string) (*store.Group, error) {
 	return nil, failed(http.StatusNotFound, "no_group", "there is no group %.80q", id)
 }
 
-// groupOf returns the group of a server's address; nil if it is in none.
+// groupOf returns the group that has a server with this address. It returns nil if no group has it.
 func (m *model) groupOf(address string) *store.Group {
 	for _, g := range m.groups {
 		if slices.ContainsFunc(g.Servers, func(s store.Server) bool { return s.Address == address }) {
@@ -160,8 +160,8 @@ func (m *model) sorted() []*store.Group {
 	return list
 }
 
-// An edit is what one commit writes to a product's entries. Each entry that it writes must be unchanged since the model
-// was read.
+// An edit is the set of writes of one commit to a product's entries. The commit fails if one of these entries has
+// changed since the model was read.
 type edit struct {
 	d          *Dashboard
 	m          *model
@@ -202,7 +202,7 @@ func (e *edit) write(w store.Write) *edit {
 	return e
 }
 
-// commit writes, if this dashboard leads (dashboard.L1).
+// commit commits the edit if this dashboard leads (dashboard.L1).
 func (e *edit) commit(ctx context.Context) (revision int64, err error) {
 	if e.err != nil {
 		return 0, e.err

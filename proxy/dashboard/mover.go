@@ -16,12 +16,13 @@ import (
 	"spindle/proxy/store"
 )
 
-// A mover carries out the move of one product. It keeps nothing that it needs: after a crash another mover reads the
-// state from the store, and from the cluster.
+// A mover carries out the move of one product. It keeps no state that it needs: after a crash another mover reads the
+// state from the store and from the cluster.
 //
-// dashboard.M1. A step may be done twice: each begins by looking at the state that the last one has left.
+// dashboard.M1. A step may be repeated: each step begins by reading the state that the last one has left.
 // dashboard.M2. Over groups, keys are moved only while their slot migrates. No proxy sends requests to the source then,
-// and the target had no key of the slot before. So a key that both have is the target's, and the source's copy is old.
+// and the target had no key of the slot before. So if both have a key, the target's copy is right, and the source's
+// copy is old.
 type mover struct {
 	d       *Dashboard
 	product string
@@ -34,11 +35,11 @@ type mover struct {
 	closed bool         // there are none
 }
 
-// batch is how many slots change their state at once over groups. Requests for these wait while proxies confirm; and
-// the source's keys are looked through once a batch.
+// batch is the number of slots that change their state together over groups. Requests for these slots wait while the
+// proxies confirm, and each batch scans the keys of the source once.
 const batch = 256
 
-// step does the next thing. more is false if nothing is to do.
+// step carries out the next step of the move. more is false if there is nothing to do.
 func (w *mover) step(ctx context.Context) (more bool, err error) {
 	m, err := w.d.load(ctx, w.product)
 	if errors.Is(err, error(errNoProduct)) {
@@ -73,7 +74,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 		if err := w.targetHasNone(ctx, m, t, a.Target); err != nil {
 			return true, err
 		}
-		// A proxy that does not keep up would have all others hold requests back.
+		// A proxy that does not keep up would make all others hold requests back.
 		if ready, err := w.awaitProxies(ctx, m, true); err != nil || !ready {
 			return true, err
 		}
@@ -82,7 +83,8 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 		}
 	case plan.Switch:
 		if !w.clean[w.mark(m, a.Target)] {
-			// Another dashboard has prepared them. Looking for keys takes time, and requests must not wait for that.
+			// Another dashboard has prepared these slots. A search for leftover keys takes time, and requests must not
+			// wait for it.
 			if err = next.Abandon(a.Slots); err == nil {
 				err = w.write(ctx, m, next)
 			}
@@ -116,7 +118,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 	return true, err
 }
 
-// begin takes the move that is in the store, with what was written of its progress.
+// begin takes over the move in the store, with the progress that the store has of it.
 func (w *mover) begin(m *model) {
 	if m.move == nil {
 		return
@@ -130,7 +132,7 @@ func (w *mover) begin(m *model) {
 	w.move = m.move
 }
 
-// running returns the move if it is not over.
+// running returns the product's move, or nil if it is over.
 func (w *mover) running(m *model) *store.Move {
 	if !m.underway() {
 		return nil
@@ -147,7 +149,7 @@ func (w *mover) write(ctx context.Context, m *model, t plan.Table) error {
 	return err
 }
 
-// commitTable commits a new table. The groups that it names must be as they were.
+// commitTable commits a new table, on condition that the groups in it are unchanged.
 func (w *mover) commitTable(ctx context.Context, m *model, t plan.Table) error {
 	e := w.d.edit(m).put(t.Entry(), "slots").expect("move")
 	for id := range m.groups {
@@ -160,7 +162,7 @@ func (w *mover) commitTable(ctx context.Context, m *model, t plan.Table) error {
 	return nil
 }
 
-// count sets the slots that are done.
+// count updates the number of slots that are done.
 func (w *mover) count(t plan.Table) {
 	if w.move != nil {
 		w.done.Done, w.done.Slots, _ = plan.Done(t, w.move)
@@ -170,8 +172,8 @@ func (w *mover) count(t plan.Table) {
 // reportTime is how often progress is written.
 const reportTime = 500 * time.Millisecond
 
-// report writes the progress: at once if the problem or the proxies that are waited for have changed. It is only for
-// display, so that an error does not matter.
+// report writes the progress, at most once per reportTime. It writes at once if the problem or the list of waiting
+// proxies has changed. The progress is only for display, so errors do not matter.
 func (w *mover) report(ctx context.Context, problem string, waiting []string) {
 	same := problem == w.done.Problem && strings.Join(waiting, " ") == strings.Join(w.done.Waiting, " ")
 	w.done.Problem, w.done.Waiting = problem, waiting
@@ -188,7 +190,7 @@ func (w *mover) report(ctx context.Context, problem string, waiting []string) {
 	}
 }
 
-// finish ends a move that has nothing left to do, unless it is paused.
+// finish ends a move that has no slots left to move, unless it is paused.
 func (w *mover) finish(ctx context.Context, m *model, t plan.Table) error {
 	if !m.underway() || m.move.State == store.MovePaused {
 		return nil
@@ -202,7 +204,7 @@ func (w *mover) finish(ctx context.Context, m *model, t plan.Table) error {
 	return w.end(ctx, m, problem)
 }
 
-// end writes that the move is over.
+// end writes to the store that the move is over.
 func (w *mover) end(ctx context.Context, m *model, problem string) error {
 	over := *m.move
 	over.Ended = now()
@@ -219,11 +221,12 @@ func (w *mover) end(ctx context.Context, m *model, problem string) error {
 	return nil
 }
 
-// confirmTime is how long proxies may take to confirm a table. For so long requests for slots in prepare may wait.
+// confirmTime is how long proxies may take to confirm a table. Requests for slots in the state "prepare" may wait that
+// long.
 const confirmTime = 2 * time.Second
 
-// awaitProxies waits until every registered proxy has confirmed the table (plan.T2). present asks that they also reach
-// the store. It returns false after confirmTime; then the move's progress names the proxies.
+// awaitProxies waits until every registered proxy has confirmed the table (plan.T2). If present is true, they must also
+// reach the store. It returns false after confirmTime. Then the move's progress names the missing proxies.
 func (w *mover) awaitProxies(ctx context.Context, m *model, present bool) (bool, error) {
 	revision, root := m.tableRevision(w.d), store.KeyOf(w.d.prefix, w.product, "proxies", "")
 	ctx, cancel := context.WithTimeout(ctx, confirmTime)
@@ -268,7 +271,8 @@ func (w *mover) awaitProxies(ctx context.Context, m *model, present bool) (bool,
 	return false, nil
 }
 
-// waitingIn returns the IDs of proxies that have not confirmed a revision, or are not present, in order.
+// waitingIn returns the sorted IDs of the proxies that have not confirmed a revision. If present is true, it includes
+// proxies that do not reach the store.
 func waitingIn(known map[string]store.Proxy, m *model, revision int64, present bool) []string {
 	list := make([]store.Proxy, 0, len(known))
 	for _, p := range known {
@@ -282,9 +286,9 @@ func waitingIn(known map[string]store.Proxy, m *model, revision int64, present b
 	return ids
 }
 
-// dismiss removes the registration of a proxy that does not reach the store and whose address refuses connections: its
-// process is gone. One that does not answer at all may be cut off and serve clients: it keeps holding the move. So does
-// one whose address means another machine here than there.
+// dismiss removes the registration of a proxy whose process is gone: it does not reach the store, and its address
+// refuses connections. A proxy that does not answer at all may be cut off and still serve clients, so it keeps holding
+// the move. A proxy whose address means another machine from here holds the move too.
 func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
 	if m.isPresent(p) || !isOwnAddress(p) {
 		return
@@ -304,8 +308,8 @@ func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
 		Detail: p.ID + " refuses connections and does not reach the store"}, err)
 }
 
-// isOwnAddress reports whether a proxy's address leads to that proxy from here. A loopback address does on its own
-// machine only, and an unspecified one never does.
+// isOwnAddress reports whether a proxy's address leads from here to that proxy. A loopback address does so only on the
+// proxy's machine, and an unspecified address never does.
 func isOwnAddress(p store.Proxy) bool {
 	host, _, err := net.SplitHostPort(p.Address)
 	if err != nil || host == "" {
@@ -322,7 +326,7 @@ func isOwnAddress(p store.Proxy) bool {
 	return true
 }
 
-// addresses returns the primaries of an action's groups.
+// addresses returns the addresses of the primaries of an action's source and target.
 func (w *mover) addresses(m *model, a *plan.Action) (source, target string, err error) {
 	from, err := m.group(a.Source)
 	if err != nil {
@@ -335,7 +339,7 @@ func (w *mover) addresses(m *model, a *plan.Action) (source, target string, err 
 	return from.Primary, to.Primary, nil
 }
 
-// mark is a target's name in clean.
+// mark returns the key of a target in the map clean.
 func (w *mover) mark(m *model, target string) string {
 	id := ""
 	if m.move != nil {
@@ -347,10 +351,10 @@ func (w *mover) mark(m *model, target string) string {
 	return id + " " + target
 }
 
-// targetHasNone refuses to begin while the target holds keys of slots that it shall get. No proxy asks it for them:
-// they are left over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2).
+// targetHasNone returns an error if the target holds keys of slots that it is to receive. No proxy asks the target for
+// such keys: they are left over from before. MIGRATE could not tell them from keys that it has moved (dashboard.M2).
 //
-// Once a target was found to have none, it is not looked at again: nothing writes such keys to it.
+// Once a target was found to have none, it is not checked again, because no proxy writes such keys to it.
 func (w *mover) targetHasNone(ctx context.Context, m *model, t plan.Table, target string) error {
 	mark := w.mark(m, target)
 	if w.clean[mark] {
@@ -385,7 +389,7 @@ func (w *mover) targetHasNone(ctx context.Context, m *model, t plan.Table, targe
 	return err
 }
 
-// carry moves all keys of slots that migrate from the source to the target.
+// carry moves all keys of the migrating slots from the source to the target.
 func (w *mover) carry(ctx context.Context, m *model, a *plan.Action) error {
 	source, target, err := w.addresses(m, a)
 	if err != nil {
@@ -407,14 +411,14 @@ func (w *mover) carry(ctx context.Context, m *model, a *plan.Action) error {
 	}); err != nil {
 		return err
 	}
-	// A primary that was replaced meanwhile has not shown the keys of its successor.
+	// If the primary was replaced during the scan, the keys of its successor were not seen.
 	if err := to.isPrimary(); err != nil {
 		return err
 	}
 	return l.isPrimary()
 }
 
-// inSlots returns whether a key is in one of some slots.
+// inSlots returns a function that reports whether a key is in one of the slots.
 func inSlots(p *store.Product, slots []int) func(key string) bool {
 	in := make([]bool, p.Slots)
 	for _, slot := range slots {

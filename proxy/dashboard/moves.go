@@ -14,7 +14,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// A moveView is a move and what it has done.
+// A moveView is a move and its progress.
 type moveView struct {
 	ID       string       `json:"id"`
 	State    string       `json:"state"`
@@ -87,7 +87,7 @@ type planOrder struct {
 	} `json:"move"`
 }
 
-// A planView is a plan. startMove takes its steps as they are.
+// A planView is a plan. startMove accepts its steps unchanged.
 type planView struct {
 	By string `json:"by"` // of what weights are
 	*plan.Plan
@@ -130,13 +130,13 @@ func (d *Dashboard) makePlan(c *call) (any, error) {
 	return planView{by, p}, nil
 }
 
-// cpuTime is how long servers are watched for a plan by CPU.
+// cpuTime is the interval over which the CPU time of servers is measured for a plan.
 const cpuTime = time.Second
 
-// layout is the product's slots with their weights.
+// layout returns the product's slots with their weights.
 //
-// The keys of each slot are only known to a cluster. Elsewhere a group's figure is spread evenly over its slots. A
-// checksum gives the slots, so that they have about the same number of keys.
+// Only a cluster knows the keys of each slot. Elsewhere a group's figure is spread evenly over its slots. Slots are
+// checksums of keys, so they have about the same number of keys.
 func (d *Dashboard) layout(ctx context.Context, m *model, by string) (*plan.Layout, error) {
 	if by != "slots" && by != "keys" && by != "bytes" && by != "cpu" {
 		return nil, failed(http.StatusBadRequest, "bad_request", "%.40q is none of slots, keys, bytes and cpu", by)
@@ -200,10 +200,10 @@ func (d *Dashboard) layout(ctx context.Context, m *model, by string) (*plan.Layo
 	return l, nil
 }
 
-// weightUnit keeps the weights of slots with few keys apart.
+// weightUnit scales the weights, so that slots with few keys still differ.
 const weightUnit = 1000
 
-// figure is a primary's keys, bytes or CPU time; -1: it does not answer.
+// figure returns a primary's keys, bytes or CPU time. It returns -1 if the primary does not answer.
 func (d *Dashboard) figure(ctx context.Context, address, by string) int64 {
 	v := d.dialer.look(ctx, address)
 	if v.Problem != "" {
@@ -333,7 +333,7 @@ func (d *Dashboard) startMove(c *call) (any, error) {
 	return d.moveAgain(c)
 }
 
-// moveAgain reads the move as it is now.
+// moveAgain returns the move as it is now.
 func (d *Dashboard) moveAgain(c *call) (any, error) {
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
@@ -342,7 +342,7 @@ func (d *Dashboard) moveAgain(c *call) (any, error) {
 	return d.moveView(m), nil
 }
 
-// A moveChange changes the move that is under way; what is missing stays.
+// A moveChange changes the move that is under way. Missing fields stay unchanged.
 type moveChange struct {
 	State *string `json:"state"` // "running", "paused" or "cancelled"
 	Pace  *int    `json:"pace"`
@@ -389,12 +389,12 @@ func uses(m *store.Move, group string) bool {
 	return false
 }
 
-// errorContains reports whether an error's text has a part.
+// errorContains reports whether an error's text contains part.
 func errorContains(err error, part string) bool {
 	return err != nil && strings.Contains(err.Error(), part)
 }
 
-// wake has the mover look at the products at once.
+// wake makes the mover check the products at once.
 func (d *Dashboard) wake() {
 	select {
 	case d.woken <- struct{}{}:
@@ -402,7 +402,7 @@ func (d *Dashboard) wake() {
 	}
 }
 
-// work is what the active dashboard does beside requests, until ctx ends: it carries out moves, and follows failovers.
+// work runs the background work of the active dashboard until ctx ends: it carries out moves and follows failovers.
 func (d *Dashboard) work(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
@@ -447,7 +447,7 @@ func (d *Dashboard) work(ctx context.Context) {
 	}
 }
 
-// carryOut carries out the product's move until it is over, paused or lost.
+// carryOut carries out the product's move until it is over or paused, or until the leadership is lost.
 func (d *Dashboard) carryOut(ctx context.Context, name string) {
 	w := &mover{d: d, product: name, clean: map[string]bool{}}
 	for failures := 0; ctx.Err() == nil; {

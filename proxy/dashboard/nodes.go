@@ -23,12 +23,12 @@ type clusterNode struct {
 
 func (n *clusterNode) is(flag string) bool { return slices.Contains(n.flags, flag) }
 
-// lives reports whether the node is reached and has its place.
+// lives reports whether the node is reachable and a full member of the cluster.
 func (n *clusterNode) lives() bool {
 	return !n.is("fail") && !n.is("noaddr") && !n.is("handshake") && n.address != ""
 }
 
-// nodesOf reads a cluster as one node sees it.
+// nodesOf reads the nodes of a cluster from one node's point of view.
 func (l *link) nodesOf() ([]*clusterNode, error) {
 	v, err := l.ask("CLUSTER", "NODES")
 	if err != nil {
@@ -77,7 +77,7 @@ func parseNodes(text string) (nodes []*clusterNode, err error) {
 	return nodes, nil
 }
 
-// addSlots reads 5, 5-9, [5->-ID] or [5-<-ID].
+// addSlots adds the slots of a word: 5, 5-9, [5->-ID] or [5-<-ID].
 func (n *clusterNode) addSlots(word string) error {
 	wrong := fmt.Errorf("slots of CLUSTER NODES: %.100q", word)
 	if inner, ok := strings.CutPrefix(word, "["); ok {
@@ -111,7 +111,7 @@ func (n *clusterNode) addSlots(word string) error {
 
 const clusterSlots = 16384
 
-// A clusterView is a cluster as one of its nodes sees it.
+// A clusterView is a cluster from the point of view of one of its nodes.
 type clusterView struct {
 	nodes  []*clusterNode
 	seen   string // the address of that node
@@ -124,7 +124,7 @@ type shard struct {
 	replicas []*clusterNode
 }
 
-// cluster asks the first of the product's seeds that answers.
+// cluster returns the view of the first of the product's seeds that answers.
 func (d *Dashboard) cluster(ctx context.Context, m *model) (*clusterView, error) {
 	var problems []error
 	for _, seed := range m.product.Seeds {
@@ -137,7 +137,7 @@ func (d *Dashboard) cluster(ctx context.Context, m *model) (*clusterView, error)
 	return nil, fmt.Errorf("no seed of the cluster answers: %w", errors.Join(problems...))
 }
 
-// clusterAt asks one node.
+// clusterAt returns the view of one node.
 func (d *Dashboard) clusterAt(ctx context.Context, address string) (*clusterView, error) {
 	l, err := d.dialer.open(ctx, address)
 	if err != nil {
@@ -163,7 +163,7 @@ func (d *Dashboard) clusterAt(ctx context.Context, address string) (*clusterView
 	return v, nil
 }
 
-// shard finds a shard by its primary's ID; nil if there is none.
+// shard finds a shard by its primary's ID. It returns nil if there is none.
 func (v *clusterView) shard(id string) *shard {
 	for _, s := range v.shards {
 		if s.primary.id == id {
@@ -173,7 +173,7 @@ func (v *clusterView) shard(id string) *shard {
 	return nil
 }
 
-// node finds a node by its ID or address; nil if there is none.
+// node finds a node by its ID or address. It returns nil if there is none.
 func (v *clusterView) node(name string) *clusterNode {
 	for _, n := range v.nodes {
 		if n.id == name || n.address == name {
@@ -183,7 +183,7 @@ func (v *clusterView) node(name string) *clusterNode {
 	return nil
 }
 
-// owners returns the shard of each slot, by its primary's ID.
+// owners returns the primary's ID for each slot.
 func (v *clusterView) owners() []string {
 	owners := make([]string, clusterSlots)
 	for _, s := range v.shards {

@@ -18,7 +18,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// An overview is all of a product at one moment, for the page.
+// An overview is the whole state of a product at one moment, for the page.
 type overview struct {
 	At      int64         `json:"at"` // Unix time in ms
 	Product store.Product `json:"product"`
@@ -31,7 +31,7 @@ type overview struct {
 	Problem string        `json:"problem,omitempty"`
 }
 
-// A proxySight is a registered proxy and its figures.
+// A proxySight is a registered proxy with its figures.
 type proxySight struct {
 	proxyView
 	Clients  int64    `json:"clients"`
@@ -42,16 +42,16 @@ type proxySight struct {
 	Problem  string   `json:"problem,omitempty"` // why it has no figures
 }
 
-// A serverSight is what all proxies have measured of a server.
+// A serverSight is the sum of the figures that all proxies have measured of a server.
 type serverSight struct {
 	Address string `json:"address"`
 	traffic
 }
 
-// sights are the products that pages look at, each with the last look and the last figures of its proxies.
+// sights holds a sight for each product that is open in a page: the last overview, and the last samples of the proxies.
 //
-// dashboard.S1. All pages of a product share one look that is not older than sightFresh.
-// dashboard.S2. A sight can be lost at any time: it only gives the figures a beginning.
+// dashboard.S1. All pages of a product share one overview that is not older than sightFresh.
+// dashboard.S2. A sight can be lost at any time: it only holds the previous samples, from which rates are computed.
 type sights struct {
 	mu sync.Mutex
 	of map[string]*sight
@@ -68,11 +68,11 @@ type sight struct {
 const (
 	sightFresh = 400 * time.Millisecond
 	sightKept  = time.Minute // without a request
-	// sightTime is how long a server or a proxy may take to answer. A server that hangs is to be seen within 3 s.
+	// sightTime is how long a server or a proxy may take to answer. The page must show a hanging server within 3 s.
 	sightTime = 1500 * time.Millisecond
 )
 
-// get finds the sight of a product.
+// get returns the sight of a product.
 func (s *sights) get(product string) *sight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *sights) get(product string) *sight {
 	return s.of[product]
 }
 
-// showOverview answers all of a product at once. Errors of servers and proxies are in the answer.
+// showOverview replies with the whole state of a product. Errors of servers and proxies are part of the reply.
 func (d *Dashboard) showOverview(c *call) (any, error) {
 	name := c.part("product")
 	if store.CheckName("product", name) != nil {
@@ -103,7 +103,7 @@ func (d *Dashboard) showOverview(c *call) (any, error) {
 	if s.last != nil && time.Since(s.made) < sightFresh {
 		return s.last, nil
 	}
-	// Others share the look: it continues if this client goes.
+	// Other requests share this overview, so it is completed even if this client disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 4*sightTime)
 	defer cancel()
 	v, err := d.overview(ctx, name, s)
@@ -111,7 +111,7 @@ func (d *Dashboard) showOverview(c *call) (any, error) {
 	return v, err
 }
 
-// overview looks at a product. It asks the servers and the proxies at the same time.
+// overview reads the state of a product. It queries the servers and the proxies at the same time.
 func (d *Dashboard) overview(ctx context.Context, name string, s *sight) (*overview, error) {
 	m, err := d.load(ctx, name)
 	if err != nil {
@@ -157,7 +157,7 @@ func (d *Dashboard) slotsOf(ctx context.Context, m *model) (*slotsView, error) {
 	return &slotsView{clusterSlots, 0, t.Entry().Ranges}, nil
 }
 
-// sightProxies reads the figures of all proxies. Rates are those since the last look.
+// sightProxies reads the figures of all proxies. Rates are those since the last overview.
 func (d *Dashboard) sightProxies(ctx context.Context, m *model, v *overview, s *sight) {
 	samples, problems := make([]*sample, len(m.proxies)), make([]error, len(m.proxies))
 	var asked sync.WaitGroup
@@ -185,7 +185,7 @@ func (d *Dashboard) sightProxies(ctx context.Context, m *model, v *overview, s *
 	slices.SortFunc(v.Servers, func(a, b serverSight) int { return strings.Compare(a.Address, b.Address) })
 }
 
-// fill gives a proxy its figures, and adds its calls to those of the servers. Rates need a sample before.
+// fill sets the figures of a proxy, and adds its calls to those of the servers. Rates need an earlier sample.
 func (p *proxySight) fill(before, now *sample, servers map[string]*span) {
 	p.Clients, p.Owed = int64(now.clients), int64(now.owed)
 	if before == nil || before.instance != now.instance {
@@ -213,10 +213,10 @@ func (p *proxySight) fill(before, now *sample, servers map[string]*span) {
 	p.Traffic = whole.traffic()
 }
 
-// figuresBytes bounds the figures of one proxy.
+// figuresBytes limits the size of one proxy's figures.
 const figuresBytes = 8 << 20
 
-// figuresClient asks proxies for figures. It follows no redirection: a proxy makes none.
+// figuresClient fetches figures from proxies. It follows no redirects, because a proxy sends none.
 var figuresClient = &http.Client{
 	Timeout:       sightTime,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -224,7 +224,8 @@ var figuresClient = &http.Client{
 		DialContext: (&net.Dialer{Timeout: sightTime}).DialContext},
 }
 
-// readFigures asks one proxy on host. address is its admin address. A loopback address means another process there.
+// readFigures reads the figures of a proxy that runs on host. address is the proxy's admin address. If host is another
+// machine, a loopback address is an error, because here it belongs to a different process.
 func readFigures(ctx context.Context, address, host string) (*sample, error) {
 	if address == "" {
 		return nil, errors.New("it has no admin-address")

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// put writes an entry of product a.
+// put writes an entry of the product "a".
 func put(t testing.TB, d *Dashboard, key string, v store.Checked) {
 	t.Helper()
 	value, err := store.Encode(v)
@@ -28,7 +28,7 @@ func put(t testing.TB, d *Dashboard, key string, v store.Checked) {
 	}
 }
 
-// look asks for the overview of product a.
+// look returns the overview of the product "a".
 func look(t testing.TB, d *Dashboard) (v overview) {
 	t.Helper()
 	w := query{method: "GET", path: "/v1/products/a/overview"}.send(d)
@@ -38,7 +38,7 @@ func look(t testing.TB, d *Dashboard) (v overview) {
 	return v
 }
 
-// TestOverview: a proxy's rates are those between two looks, and a proxy without figures says why.
+// TestOverview: a proxy's rates are those between two overviews. A proxy without figures is shown with the reason.
 func TestOverview(t *testing.T) {
 	var rounds atomic.Int64
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ spindle_proxy_shard_queue{shard="127.0.0.1:7001"} 5
 	if got.Traffic == nil || len(second.Servers) != 1 {
 		t.Fatalf("%+v", second)
 	}
-	// Both looks begin some time before the figures are read.
+	// Both overviews begin some time before they read the figures.
 	near := func(name string, got, want float64) {
 		if math.Abs(got-want) > want/2 {
 			t.Errorf("%s is %v, want about %v", name, got, want)
@@ -117,7 +117,7 @@ spindle_proxy_shard_queue{shard="127.0.0.1:7001"} 5
 	if asked := rounds.Load(); asked != 2 {
 		t.Errorf("the proxy was asked %d times for two looks", asked)
 	}
-	// Another process has other counters: no rate joins the two.
+	// Another process has other counters, so no rate is computed across the two.
 	put(t, d, "proxies/p1", &store.Proxy{ID: "p1", Admin: admin, Host: own, Address: "127.0.0.1:7000", Instance: "two",
 		Started: time.Now().UTC()})
 	testkit.Until(t, limit, "a third look", func() error {
@@ -134,7 +134,7 @@ spindle_proxy_shard_queue{shard="127.0.0.1:7001"} 5
 	}
 }
 
-// TestSpan: calls of several proxies are added by their time, whatever bounds each has.
+// TestSpan: the calls of several proxies are added up, each over its own interval, even if their bounds differ.
 func TestSpan(t *testing.T) {
 	s := &span{}
 	s.add(nil, &counters{calls: 100, seconds: 1, below: map[float64]float64{0.01: 100, math.Inf(1): 100}}, 2*time.Second)
@@ -166,7 +166,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// FuzzFigures: whatever stands on an admin address, no figure is below zero, and each can be said in JSON.
+// FuzzFigures: whatever an admin address returns, no figure is negative, and each can be written as JSON.
 func FuzzFigures(f *testing.F) {
 	f.Add("spindle_proxy_clients 7\nspindle_proxy_shard_seconds_bucket{shard=\"a\",le=\"0.1\"} 5\n")
 	f.Add("spindle_proxy_request_seconds_bucket{le=\"+Inf\"} 1e308\nspindle_proxy_request_seconds_count 1e300")

@@ -11,16 +11,15 @@ import (
 //go:embed page
 var pageFiles embed.FS
 
-// pagePolicy lets the page load its own files and talk to its own dashboard, and nothing else.
+// pagePolicy lets the page load its own files and connect to its own dashboard, and nothing else.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// pageKinds are the media types of the page's files.
+// pageKinds maps the extensions of the page's files to media types.
 var pageKinds = map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript",
 	".svg": "image/svg+xml"}
 
-// pages returns the page's files by the path under which they are served. They hold nothing of a product, and need no
-// token.
+// pages returns handlers of the page's files by path. The files hold nothing of a product and need no token.
 func pages() map[string]http.HandlerFunc {
 	entries, err := pageFiles.ReadDir("page")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPageFiles: the page's files are served without a token to known hosts, under a policy that lets nothing else in.
+// TestPageFiles: the page's files are served to known hosts without a token. Their policy allows no other sources.
 func TestPageFiles(t *testing.T) {
 	d := begin(t, func(s *settings) { s.ReadToken.Set("reader") })
 	for path, kind := range map[string]string{"/": "text/html", "/page/app.js": "text/javascript",
@@ -39,11 +39,11 @@ func TestPageFiles(t *testing.T) {
 	}
 }
 
-// outside is what would load something from elsewhere, make markup of a text, or keep a token.
+// outside matches code that would load something from elsewhere, make markup of a text, or store a token.
 var outside = regexp.MustCompile(`(?:src|href)=["']?(?:https?:)?//|@import|url\(|innerHTML|outerHTML|insertAdjacent|` +
 	`document\.write|\beval\b|sessionStorage|cookie`)
 
-// TestPageAsksNothingOutside: no file of the page refers to another address, or makes markup of a text.
+// TestPageAsksNothingOutside: no file of the page refers to another address or makes markup of a text.
 func TestPageAsksNothingOutside(t *testing.T) {
 	entries, err := pageFiles.ReadDir("page")
 	if err != nil || len(entries) < 7 {

@@ -32,7 +32,7 @@ func (d *Dashboard) listProducts(c *call) (any, error) {
 	}{names}, err
 }
 
-// A newProduct is the body of its creation.
+// A newProduct is the body of the request that creates a product.
 type newProduct struct {
 	Name  string   `json:"name"`
 	Kind  string   `json:"kind"`  // "groups" or "cluster"
@@ -74,10 +74,10 @@ func (d *Dashboard) createProduct(c *call) (any, error) {
 	return d.view(c.ctx, p.Name)
 }
 
-// now is the time for entries, to the millisecond.
+// now returns the current time for entries, to the millisecond.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// A productView is a product as its entries say, without its servers' state.
+// A productView is a product according to its entries, without the state of its servers.
 type productView struct {
 	Product   store.Product    `json:"product"`
 	Groups    []*store.Group   `json:"groups"` // of a product over groups
@@ -103,7 +103,7 @@ func (d *Dashboard) view(ctx context.Context, name string) (*productView, error)
 	return v, nil
 }
 
-// problems are the entries that were refused.
+// problems lists the entries that were refused.
 func (m *model) problems() []string {
 	list := []string{}
 	for _, err := range m.refused {
@@ -114,7 +114,7 @@ func (m *model) problems() []string {
 
 func (d *Dashboard) showProduct(c *call) (any, error) { return d.view(c.ctx, c.part("product")) }
 
-// A productChange is a product's fields to change; those that are missing stay.
+// A productChange lists the fields of a product to change. Missing fields stay unchanged.
 type productChange struct {
 	Label *string   `json:"label"`
 	Seeds *[]string `json:"seeds"`
@@ -158,7 +158,7 @@ func (d *Dashboard) deleteProduct(c *call) (any, error) {
 	return done{true}, err
 }
 
-// done is the answer of what has nothing to show.
+// done is the reply of requests that have nothing else to show.
 type done struct {
 	Done bool `json:"done"`
 }
@@ -178,12 +178,12 @@ func (d *Dashboard) showSlots(c *call) (any, error) {
 	return d.slotsOf(c.ctx, m)
 }
 
-// tableRevision is the revision of the table of slots.
+// tableRevision returns the revision of the table of slots.
 func (m *model) tableRevision(d *Dashboard) int64 {
 	return m.revisions[store.KeyOf(d.prefix, m.product.Name, "slots")]
 }
 
-// An assignment gives slots that have no group to one.
+// An assignment assigns free slots to groups.
 type assignment struct {
 	Ranges []struct {
 		From  int    `json:"from"`
@@ -231,11 +231,11 @@ func (d *Dashboard) assignSlots(c *call) (any, error) {
 	return slotsView{len(t), revision, t.Entry().Ranges}, err
 }
 
-// errCluster is the answer to what only groups have.
+// errCluster is the reply to a request that only products over groups support.
 var errCluster = &failure{http.StatusConflict, "is_cluster",
 	"the product is a cluster, which has its own table of slots"}
 
-// assignEvenly gives the free slots to the groups, in runs.
+// assignEvenly assigns the free slots to the groups, in contiguous runs.
 func assignEvenly(t plan.Table, m *model) error {
 	var takers []string
 	for _, g := range m.sorted() {
@@ -285,8 +285,8 @@ func (m *model) isPresent(p store.Proxy) bool {
 	return ok && instance == p.Instance
 }
 
-// forgetProxy removes the registration of a proxy that is gone. It must not send requests any more: moves no longer
-// wait for it.
+// forgetProxy removes the registration of a proxy that is gone. That proxy must not send requests any more, because
+// moves no longer wait for it.
 func (d *Dashboard) forgetProxy(c *call) (any, error) {
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 //	source   CLUSTER GETKEYSINSLOT n, MIGRATE; until there are none
 //	target, source, all others   CLUSTER SETSLOT n NODE target
 //
-// The state of a slot is the cluster's own. So after a crash in any line the mover begins at the first line. No slot
-// stays open: one that is migrating or importing is completed first, also after the move is cancelled or paused.
+// The cluster itself holds the state of a slot. So after a crash at any line, the mover begins at the first line again.
+// No slot stays open: a slot that is migrating or importing is completed first, even if the move is cancelled or
+// paused.
 func (w *mover) stepCluster(ctx context.Context, m *model) (more bool, err error) {
 	move := w.running(m)
 	if move == nil {
@@ -53,7 +54,7 @@ func (w *mover) stepCluster(ctx context.Context, m *model) (more bool, err error
 	return true, nil
 }
 
-// members returns the nodes of the shards that steps name.
+// members returns the nodes of each shard that the steps name.
 func (d *Dashboard) members(ctx context.Context, m *model, steps []store.Step) (map[string][]string, error) {
 	v, err := d.cluster(ctx, m)
 	if err != nil {
@@ -75,7 +76,8 @@ func (d *Dashboard) members(ctx context.Context, m *model, steps []store.Step) (
 	return members, nil
 }
 
-// nameIn returns the name that a move has for a node's shard. It is the node's ID until a failover.
+// nameIn returns the name by which a move refers to a node's shard. It is the ID of the shard's primary when the move
+// began.
 func nameIn(move *store.Move, node string) string {
 	for id, members := range move.Members {
 		if slices.Contains(members, node) {
@@ -85,7 +87,7 @@ func nameIn(move *store.Move, node string) string {
 	return node
 }
 
-// shardOf returns the shard that a move has under a name, with its primary of today.
+// shardOf returns the shard to which a move refers by a name, with the current primary.
 func (v *clusterView) shardOf(move *store.Move, name string) (*shard, error) {
 	var found *shard
 	for _, s := range v.shards {
@@ -99,7 +101,8 @@ func (v *clusterView) shardOf(move *store.Move, name string) (*shard, error) {
 	return found, nil
 }
 
-// openSlots returns the slots of a move that a shard of it has as migrating or importing. Each node only shows its own.
+// openSlots returns the slots of a move that are migrating or importing at one of its shards. It queries each shard,
+// because a node only shows its own open slots.
 func (d *Dashboard) openSlots(ctx context.Context, v *clusterView, move *store.Move) (map[int]bool, error) {
 	open := map[int]bool{}
 	for _, s := range v.shards {
@@ -122,7 +125,7 @@ func (d *Dashboard) openSlots(ctx context.Context, v *clusterView, move *store.M
 	return open, nil
 }
 
-// nextSlot returns the next slot to move; -1: none is left. A slot that is open comes first.
+// nextSlot returns the next slot to move, or -1 if none is left. Open slots come first.
 func nextSlot(owners []string, open map[int]bool, move *store.Move) (int, store.Step) {
 	next, step := -1, store.Step{}
 	for _, s := range move.Steps {
@@ -138,10 +141,10 @@ func nextSlot(owners []string, open map[int]bool, move *store.Move) (int, store.
 	return next, step
 }
 
-// runTime is for how long slots move before the mover looks at the store and the cluster again.
+// runTime is how long slots are moved before the mover reads the store and the cluster again.
 const runTime = 500 * time.Millisecond
 
-// moveSlots moves a slot, and those after it in its step for some time.
+// moveSlots moves a slot, and the slots after it in its step, for up to runTime.
 func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, slot int, step store.Step) error {
 	from, err := v.shardOf(w.move, step.Source)
 	if err != nil {
@@ -190,7 +193,7 @@ func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, 
 	}
 }
 
-// A resharding is the connections for moving slots from one shard to another.
+// A resharding holds the connections that move slots from one shard to another.
 type resharding struct {
 	w                    *mover
 	source, target       *link
@@ -199,7 +202,7 @@ type resharding struct {
 	sourceHas, targetHas []bool  // the slots, as each of the two sees itself
 }
 
-// move moves one slot, whatever of it is done already.
+// move moves one slot, whatever part of the move is done already.
 func (r *resharding) move(ctx context.Context, slot int) error {
 	if !r.targetHas[slot] {
 		if _, err := r.target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", r.sourceID); err != nil {
@@ -224,20 +227,21 @@ func (r *resharding) move(ctx context.Context, slot int) error {
 			return err
 		}
 	}
-	// The target first: if the source knew it first, and both then died, no node would have the slot.
+	// The target must be first. If the source were first, and both then died, no node would own the slot.
 	for _, l := range []*link{r.target, r.source} {
 		if _, err := l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID); err != nil {
 			return err
 		}
 	}
 	for _, l := range r.others {
-		// They also learn it from the target. This only spares clients a redirection, so that an error does not matter.
+		// The other nodes also learn the owner from the target. This call only saves clients a redirection, so errors
+		// do not matter.
 		_, _ = l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID)
 	}
 	return nil
 }
 
-// owns returns the slots of a node, as it sees itself.
+// owns returns the slots that a node owns according to its own view.
 func (l *link) owns() ([]bool, error) {
 	nodes, err := l.nodesOf()
 	has := make([]bool, clusterSlots)

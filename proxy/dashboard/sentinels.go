@@ -11,14 +11,14 @@ import (
 	"spindle/proxy/store"
 )
 
-// A sentinelView is a Sentinel as it is now.
+// A sentinelView is the current state of a Sentinel.
 type sentinelView struct {
 	Address string            `json:"address"`
 	Problem string            `json:"problem,omitempty"`
 	Watches map[string]string `json:"watches"` // the group's ID → its primary's address, as this Sentinel says
 }
 
-// A sentinelsView is what watches the groups.
+// A sentinelsView describes the Sentinels that watch the groups.
 type sentinelsView struct {
 	Quorum    int            `json:"quorum"`
 	Sentinels []sentinelView `json:"sentinels"`
@@ -59,7 +59,8 @@ func (d *Dashboard) sentinelsView(ctx context.Context, m *model) sentinelsView {
 	return v
 }
 
-// primaryOf asks a Sentinel for a primary's address; "" if it does not watch one of that name.
+// primaryOf asks a Sentinel for the address of a primary. It returns "" if the Sentinel watches no primary of that
+// name.
 func (l *link) primaryOf(master string) (string, error) {
 	v, err := l.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master)
 	if err != nil || len(v.Elems) != 2 {
@@ -74,7 +75,7 @@ type sentinelsOrder struct {
 	Quorum    int      `json:"quorum"` // 0: more than half
 }
 
-// setSentinels has Sentinels watch every group.
+// setSentinels makes Sentinels watch every group.
 func (d *Dashboard) setSentinels(c *call) (any, error) {
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
@@ -100,7 +101,7 @@ func (d *Dashboard) setSentinels(c *call) (any, error) {
 	return d.sentinelsView(c.ctx, m), errors.Join(problems...)
 }
 
-// removeSentinels has the Sentinels forget the groups.
+// removeSentinels makes the Sentinels forget the groups.
 func (d *Dashboard) removeSentinels(c *call) (any, error) {
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
@@ -119,7 +120,7 @@ func (d *Dashboard) removeSentinels(c *call) (any, error) {
 	return done{true}, errors.Join(problems...)
 }
 
-// monitorAt has every Sentinel of the product watch a group, if there are any. One that does so already is left alone.
+// monitorAt makes every Sentinel of the product watch a group. It skips Sentinels that watch the group already.
 func (d *Dashboard) monitorAt(ctx context.Context, m *model, g *store.Group) error {
 	return d.atSentinels(ctx, m, func(l *link) error {
 		now, err := l.primaryOf(g.Master)
@@ -145,7 +146,7 @@ func (d *Dashboard) monitorAt(ctx context.Context, m *model, g *store.Group) err
 	})
 }
 
-// forgetAt has every Sentinel of the product forget a group.
+// forgetAt makes every Sentinel of the product forget a group.
 func (d *Dashboard) forgetAt(ctx context.Context, m *model, master string) error {
 	return d.atSentinels(ctx, m, func(l *link) error {
 		now, err := l.primaryOf(master)
@@ -171,7 +172,7 @@ func (d *Dashboard) atSentinels(ctx context.Context, m *model, f func(l *link) e
 	})...)
 }
 
-// askSentinels returns the primary on which a quorum of Sentinels agrees; "" if none does.
+// askSentinels returns the primary on which a quorum of Sentinels agrees. It returns "" if there is no such quorum.
 func (d *Dashboard) askSentinels(ctx context.Context, m *model, g *store.Group) string {
 	votes := map[string]int{}
 	for _, primary := range each(m.sentinels.Addresses, func(address string) string {
@@ -195,10 +196,10 @@ func (d *Dashboard) askSentinels(ctx context.Context, m *model, g *store.Group) 
 	return ""
 }
 
-// preferred is a replica-priority that comes before the default of 100.
+// preferred is a replica-priority that is better than the default of 100.
 const preferred = 1
 
-// failOverAt has a Sentinel make server the primary of its group. Meanwhile the server has the best priority.
+// failOverAt makes a Sentinel fail over to server. During the failover, server has the best priority.
 func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -215,7 +216,7 @@ func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, se
 			d.log.Warning("replica-priority of %s stays %d: %s", server, preferred, err)
 		}
 	}()
-	// Sentinels learn the priority from INFO, which they ask for every ten seconds, so the first choice may differ.
+	// Sentinels read the priority from INFO every ten seconds, so their first choice may be another replica.
 	var refused error
 	for _, address := range m.sentinels.Addresses {
 		s, err := d.dialer.openSentinel(ctx, address)
@@ -247,7 +248,7 @@ func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, se
 	}
 }
 
-// awaitPriority waits until a Sentinel knows the priority of a replica.
+// awaitPriority waits until a Sentinel has read the priority of a replica.
 func awaitPriority(ctx context.Context, s *link, master, server string) error {
 	for {
 		v, err := s.ask("SENTINEL", "REPLICAS", master)

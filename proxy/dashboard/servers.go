@@ -24,7 +24,7 @@ type dialer struct {
 	timeout        time.Duration
 }
 
-// A link is one connection to a server. ctx, with which it was opened, ends it.
+// A link is one connection to a server. It is closed when the ctx with which it was opened ends.
 type link struct {
 	*respclient.Client
 	address string
@@ -82,7 +82,8 @@ func (l *link) close() {
 	_ = l.Close() // nothing is left to send
 }
 
-// ask sends one request. Errors: the connection's, and error replies (respclient.ReplyError), with the address.
+// ask sends one request and returns its reply. Errors are those of the connection, and error replies
+// (respclient.ReplyError). Their text names the address.
 func (l *link) ask(args ...any) (respclient.Value, error) {
 	v, err := l.Do(args...)
 	if err == nil {
@@ -94,7 +95,7 @@ func (l *link) ask(args ...any) (respclient.Value, error) {
 	return v, err
 }
 
-// code returns the first word of an error reply; "" for another error.
+// code returns the first word of an error reply. It returns "" for other errors.
 func code(err error) string {
 	if reply := respclient.ReplyError(""); errors.As(err, &reply) {
 		return reply.Code()
@@ -102,7 +103,7 @@ func code(err error) string {
 	return ""
 }
 
-// once asks a server one request on its own connection.
+// once sends a server one request on a new connection.
 func (d *dialer) once(ctx context.Context, address string, args ...any) (respclient.Value, error) {
 	l, err := d.open(ctx, address)
 	if err != nil {
@@ -112,7 +113,7 @@ func (d *dialer) once(ctx context.Context, address string, args ...any) (respcli
 	return l.ask(args...)
 }
 
-// info returns the fields of INFO's sections.
+// info returns the fields of some sections of INFO.
 func (l *link) info(sections ...any) (map[string]string, error) {
 	v, err := l.ask(append([]any{"INFO"}, sections...)...)
 	if err != nil {
@@ -127,7 +128,7 @@ func (l *link) info(sections ...any) (map[string]string, error) {
 	return fields, nil
 }
 
-// each runs f for every address at the same time, and waits.
+// each runs f for all addresses concurrently and returns the results when all are done.
 func each[T any](addresses []string, f func(address string) T) []T {
 	results := make([]T, len(addresses))
 	var all sync.WaitGroup
@@ -138,7 +139,7 @@ func each[T any](addresses []string, f func(address string) T) []T {
 	return results
 }
 
-// A ServerView is a server as it is now.
+// A ServerView is the current state of a server.
 type ServerView struct {
 	Address string `json:"address"`
 	Zone    string `json:"zone,omitempty"`
@@ -157,7 +158,7 @@ type ServerView struct {
 	Uptime  int64  `json:"uptime"` // seconds
 }
 
-// look asks a server how it is. Errors are in the view.
+// look queries the state of a server. Errors are in the view.
 func (d *dialer) look(ctx context.Context, address string) ServerView {
 	ctx, cancel := context.WithTimeout(ctx, min(d.timeout, 3*time.Second))
 	defer cancel()
@@ -219,7 +220,7 @@ func (v *ServerView) fill(fields map[string]string) {
 	}
 }
 
-// keysIn reads a field of INFO keyspace: keys=3,expires=0,…
+// keysIn returns the number of keys in a field of INFO keyspace: keys=3,expires=0,…
 func keysIn(value string) int64 {
 	rest, ok := strings.CutPrefix(value, "keys=")
 	if !ok {
@@ -230,7 +231,7 @@ func keysIn(value string) int64 {
 	return n
 }
 
-// follow makes a server a replica of a primary. primary "" makes it a primary.
+// follow makes a server a replica of primary. If primary is "", follow makes the server a primary.
 func (l *link) follow(primary string) error {
 	host, port := "NO", "ONE"
 	if primary != "" {
@@ -243,7 +244,8 @@ func (l *link) follow(primary string) error {
 	return err
 }
 
-// unwilling refuses a server that cannot join a group without loss: it holds data, or is a node of a cluster.
+// unwilling returns an error for a server that cannot join a group. Such a server would lose its data, is a node of a
+// cluster, or is a Sentinel. With wipe, data is no obstacle.
 func unwilling(fields map[string]string, address, primary string, wipe bool) error {
 	var v ServerView
 	v.fill(fields)

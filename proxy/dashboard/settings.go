@@ -28,7 +28,7 @@ type settings struct {
 	ServerTimeoutMs            setting.Int
 }
 
-// rows returns the rows that a dashboard alone has. The call gives every value its default.
+// rows returns the rows of the settings that only a dashboard has. The call sets every value to its default.
 func (s *settings) rows() []setting.Row {
 	return []setting.Row{
 		setting.NewString("dashboard-address", &s.Address, "127.0.0.1:6390", setting.Immutable,
@@ -47,7 +47,7 @@ func (s *settings) rows() []setting.Row {
 	}
 }
 
-// registry joins all rows.
+// registry returns the registry of all settings.
 func (s *settings) registry() (*setting.Registry, error) {
 	return setting.NewRegistry(s.process.Rows(), s.store.Rows(), s.tls.Rows(), s.rows())
 }
@@ -64,7 +64,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// url returns the address under which others reach a dashboard that listens on at.
+// url returns the URL under which other machines reach a dashboard that listens on at.
 func (s *settings) url(at net.Addr) string {
 	if text := s.URL.Get(); text != "" {
 		return text
@@ -76,10 +76,10 @@ func (s *settings) url(at net.Addr) string {
 	return fmt.Sprintf("%s://%s", scheme, at)
 }
 
-// errOpen is for an address that other machines reach, and that asks for no token.
+// errOpen refuses an address that other machines can reach without a token.
 var errOpen = errors.New("dashboard-address is reached from other machines and needs dashboard-read-token")
 
-// listen opens the address. Only a loopback address may be open without a token.
+// listen opens the dashboard's address. Only a loopback address may be open without a read token.
 func (s *settings) listen() (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", s.Address.Get())
 	if err != nil {

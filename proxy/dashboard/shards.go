@@ -123,7 +123,7 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 	}
 }
 
-// myself finds the node that has answered.
+// myself finds the node that sent the list.
 func myself(nodes []*clusterNode) *clusterNode {
 	for _, n := range nodes {
 		if n.is("myself") {
@@ -133,7 +133,7 @@ func myself(nodes []*clusterNode) *clusterNode {
 	return nil
 }
 
-// replicate makes a node a replica, once it knows the primary. It waits until all primaries know.
+// replicate makes a node a replica as soon as it knows the primary. It waits until all primaries see the replica.
 func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, primary string) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
@@ -162,7 +162,7 @@ func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, prim
 	}
 }
 
-// awaitReplica waits until every primary sees the node at address as a replica. One that does not answer is left out.
+// awaitReplica waits until every primary that answers sees the node at address as a replica.
 func (d *Dashboard) awaitReplica(ctx context.Context, v *clusterView, address, primary string) error {
 	for {
 		views := each(primaries(v), func(at string) *clusterView {
@@ -257,7 +257,8 @@ func (d *Dashboard) deleteShard(ctx context.Context, m *model, id string) (any, 
 	return done{true}, d.forget(ctx, m, v, append(slices.Clone(s.replicas), s.primary))
 }
 
-// forget has all other nodes forget some, and resets those. It takes them out of the product's seeds first.
+// forget makes all other nodes forget the nodes in gone, and then resets those. Before that, it replaces the product's
+// seeds by nodes that stay.
 func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone []*clusterNode) error {
 	isGone := func(n *clusterNode) bool { return slices.Contains(gone, n) }
 	seeds, stay := []string{}, []string{}
@@ -303,7 +304,7 @@ func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone [
 	return errors.Join(problems...)
 }
 
-// unknownNode reports whether a node answers that it does not know the node that it should forget.
+// unknownNode reports whether a node replied that it does not know the node to forget.
 func unknownNode(err error) bool {
 	return code(err) == "ERR" && errorContains(err, "nknown node")
 }

@@ -16,13 +16,13 @@ import (
 	"spindle/proxy/store"
 )
 
-// A newToken is the body of its creation.
+// A newToken is the body of the request that creates a token.
 type newToken struct {
 	Name string `json:"name"`
 	Role string `json:"role"` // "read" or "write"
 }
 
-// A tokenView is a token. Only its creation shows the secret.
+// A tokenView is a token. Only the reply to its creation shows the secret.
 type tokenView struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
@@ -94,7 +94,7 @@ func (d *Dashboard) deleteToken(c *call) (any, error) {
 
 var errNoToken = &failure{http.StatusNotFound, "no_token", "there is no such token"}
 
-// commit writes what belongs to no product, if this dashboard leads (dashboard.L1).
+// commit writes entries that belong to no product, if this dashboard leads (dashboard.L1).
 func (d *Dashboard) commit(ctx context.Context, conditions []store.Condition, writes []store.Write) (int64, error) {
 	held, _, _ := d.lead.now()
 	if held == nil {
@@ -103,13 +103,13 @@ func (d *Dashboard) commit(ctx context.Context, conditions []store.Condition, wr
 	return d.store.Commit(ctx, append(conditions, held.Condition), writes)
 }
 
-// auditKept is how many entries the audit log has, and auditSlack by how many it may be longer.
+// auditKept is the number of entries that the audit log keeps. The log may be auditSlack entries longer.
 const (
 	auditKept  = 1000
 	auditSlack = 100
 )
 
-// audit notes an action and its outcome. A store that does not take the note is in this dashboard's log.
+// audit records an action and its outcome. If the store does not take the entry, a warning goes to the dashboard's log.
 func (d *Dashboard) audit(c *call, action string, err error) {
 	d.note(store.Audit{Actor: c.who.name, From: c.r.RemoteAddr, Action: action, Product: describe(c.product),
 		Detail: describe(strings.TrimSpace(c.part("group") + " " + c.detail))}, err)
@@ -124,7 +124,7 @@ func (d *Dashboard) note(a store.Audit, err error) {
 	d.log.Notice("Audit: %s %s %s by %s from %s: %s", a.Action, describe(a.Product), a.Detail, a.Actor, a.From, a.Outcome)
 	value, failed := store.Encode(&a)
 	if failed == nil {
-		// The client may have gone; its action has happened all the same.
+		// The client may have disconnected, but its action has happened.
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		key := d.key("audit", fmt.Sprintf("%020d-%04x", time.Now().UnixNano(), d.audits.Add(1)&0xffff))
@@ -138,7 +138,7 @@ func (d *Dashboard) note(a store.Audit, err error) {
 	}
 }
 
-// trimAudit deletes the oldest entries.
+// trimAudit deletes the oldest entries of the audit log.
 func (d *Dashboard) trimAudit(ctx context.Context) error {
 	entries, _, err := d.store.List(ctx, d.key("audit", ""))
 	if err != nil || len(entries) <= auditKept {
