@@ -1,4 +1,4 @@
-// Package plan decides which slots of a product move where, and in which order a move's states follow each other.
+// Package plan decides which slots of a product move where, and in which order the slots of a move change their states.
 //
 // Owner: its caller. All functions are pure: the same input gives the same plan.
 // Never: asks a server or the store.
@@ -22,18 +22,18 @@ type Shard struct {
 	Draining bool // it gets no slots, and gives its own away
 }
 
-// A Layout is what a plan begins with.
+// A Layout is the input of a plan: the shards, and the owner of each slot.
 type Layout struct {
 	Shards []Shard
 	Owners []string // of each slot; "" is none, and such slots do not move
-	// Weights are what each slot costs: keys, bytes or time. nil: every slot costs one.
+	// Weights are the weights of the slots: keys, bytes or time. If it is nil, every slot has the weight 1.
 	Weights []int64
 }
 
-// A Plan is steps that do not overlap, and their effect.
+// A Plan is a list of steps that do not overlap, and their effect.
 //
-// plan.P1. No slot moves twice. No shard both gives and gets slots.
-// plan.P2. After Balance no shard that takes slots has more than the mean by over 2 %, or by one slot's weight.
+// plan.P1. No slot moves twice. No shard both gives and receives slots.
+// plan.P2. After Balance, each shard that receives slots is above the mean by at most 2 %, or by one slot's weight.
 type Plan struct {
 	Steps     []store.Step `json:"steps"`
 	Moved     int          `json:"moved"` // slots
@@ -41,7 +41,7 @@ type Plan struct {
 	Imbalance Change       `json:"imbalance"` // by how much of the mean the fullest shard has more, in percent
 }
 
-// A Load is a shard's share before and after.
+// A Load is a shard's share before and after the plan.
 type Load struct {
 	ID       string `json:"id"`
 	Draining bool   `json:"draining,omitempty"`
@@ -49,13 +49,13 @@ type Load struct {
 	Weight   Pair   `json:"weight"`
 }
 
-// A Pair is a figure before and after.
+// A Pair is a figure before and after the plan.
 type Pair struct {
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
 }
 
-// A Change is a percentage before and after.
+// A Change is a percentage before and after the plan.
 type Change struct {
 	Before float64 `json:"before"`
 	After  float64 `json:"after"`
@@ -103,10 +103,10 @@ func (d *draft) weight(slot int) int64 {
 	return d.layout.Weights[slot]
 }
 
-// ErrNoTarget means that no shard may take slots.
+// ErrNoTarget means that no shard may receive slots.
 var ErrNoTarget = errors.New("every shard drains, so that none can take slots")
 
-// takers are the shards that may get slots.
+// takers returns the shards that may receive slots.
 func (d *draft) takers() (ids []string) {
 	for _, id := range d.ids {
 		if !d.drains[id] {
@@ -116,7 +116,7 @@ func (d *draft) takers() (ids []string) {
 	return ids
 }
 
-// Balance plans that every shard that does not drain has about the same weight. Few slots move.
+// Balance makes a plan after which all shards that are not draining have about the same weight. It moves few slots.
 func Balance(l Layout) (*Plan, error) {
 	d, err := newDraft(l)
 	if err != nil {
@@ -161,7 +161,7 @@ func Balance(l Layout) (*Plan, error) {
 	return d.done(), nil
 }
 
-// Drain plans that a shard loses all its slots. Nothing else moves.
+// Drain makes a plan that moves all slots away from one shard. It moves no other slots.
 func Drain(l Layout, id string) (*Plan, error) {
 	d, err := newDraft(l)
 	if err != nil {
@@ -188,7 +188,7 @@ func Drain(l Layout, id string) (*Plan, error) {
 	return d.done(), nil
 }
 
-// Move plans that the slots of ranges go to one shard.
+// Move makes a plan that moves the slots of ranges to one shard.
 func Move(l Layout, ranges [][2]int, target string) (*Plan, error) {
 	d, err := newDraft(l)
 	if err != nil {
@@ -211,7 +211,7 @@ func Move(l Layout, ranges [][2]int, target string) (*Plan, error) {
 	return d.done(), nil
 }
 
-// waterLevel returns the level to which amount fills the shards when it flows into the emptiest first.
+// waterLevel returns the load to which the least loaded shards rise if amount is given to the least loaded first.
 func waterLevel(load map[string]int64, ids []string, amount int64) float64 {
 	levels := make([]int64, len(ids))
 	for i, id := range ids {
@@ -229,8 +229,8 @@ func waterLevel(load map[string]int64, ids []string, amount int64) float64 {
 	return 0
 }
 
-// heaviestFirst returns a shard's slots. The heavy ones come first, so that few slots move and light ones fill the
-// rest. Equal ones are in order, so that they stay together.
+// heaviestFirst returns a shard's slots, the heaviest first. So few slots move, and light slots fill the remaining
+// room. Slots of equal weight stay in order, so that they move together.
 func (d *draft) heaviestFirst(id string) (list []int) {
 	for slot, owner := range d.layout.Owners {
 		if owner == id {
@@ -241,8 +241,8 @@ func (d *draft) heaviestFirst(id string) (list []int) {
 	return list
 }
 
-// give moves a slot to the first shard that has room for it, or to the one with the most room. Without any room it goes
-// to the one with the least load.
+// give moves a slot to the first shard with enough room, or else to the shard with the most room. If several have
+// equally little room, the shard with the least load receives it.
 func (d *draft) give(slot int, takers []string, room map[string]float64) {
 	w, best := d.weight(slot), ""
 	for _, id := range takers {
@@ -260,7 +260,7 @@ func (d *draft) give(slot int, takers []string, room map[string]float64) {
 	d.owners[slot] = best
 }
 
-// done compares the owners before and after.
+// done makes the plan from the owners before and after.
 func (d *draft) done() *Plan {
 	p := &Plan{Steps: []store.Step{}}
 	before, after := map[string]*Load{}, map[string]*Load{}
@@ -297,8 +297,8 @@ func (d *draft) done() *Plan {
 	return p
 }
 
-// imbalance returns by how many percent of the mean the fullest shard has more. The weight of shards that drain belongs
-// to the others.
+// imbalance returns by how many percent the fullest shard exceeds the mean. The mean is the weight that each shard
+// would have if draining shards had none.
 func imbalance(shards []Load, weight func(Load) int64) float64 {
 	var total, most, takers int64
 	for _, s := range shards {

@@ -4,7 +4,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// A Deed is what has to be done next for a move over groups.
+// A Deed is the kind of the next step of a move over groups.
 type Deed int
 
 const (
@@ -15,15 +15,15 @@ const (
 	Return               // Table.Abandon
 )
 
-// An Action is a deed for slots that have one source and one target.
+// An Action is a deed for slots with the same source and target.
 type Action struct {
 	Deed           Deed
 	Slots          []int
 	Source, Target string
 }
 
-// Next returns what to do next for a move, from nothing but the table. So a move continues after a crash in any of its
-// states. Slots that are under way are completed first, whichever move has begun them. batch bounds how many slots
+// Next returns the next action of a move, computed from the table alone. So a move continues after a crash in any of
+// its states. Slots that are under way are completed first, even if another move has begun them. At most batch slots
 // begin at once.
 func Next(t Table, m *store.Move, batch int) Action {
 	if a := t.underway(store.Migrating); a.Slots != nil {
@@ -54,7 +54,7 @@ func Next(t Table, m *store.Move, batch int) Action {
 	return Action{}
 }
 
-// underway returns the slots in a state that have the source and target of the first of them.
+// underway returns the slots in a state with the same source and target as the first such slot.
 func (t Table) underway(state string) (a Action) {
 	for slot, c := range t {
 		if c.State != state {
@@ -70,8 +70,8 @@ func (t Table) underway(state string) (a Action) {
 	return a
 }
 
-// Done counts the slots of a move that are at their targets, and all of its slots. left are those that can no longer
-// arrive: they are with another group than the plan says.
+// Done counts the slots of a move that have arrived at their targets, and all its slots. left counts the slots that can
+// no longer arrive, because another group has them.
 func Done(t Table, m *store.Move) (done, all, left int) {
 	for _, s := range m.Steps {
 		for slot := s.From; slot <= s.To && slot < len(t); slot++ {
@@ -87,7 +87,7 @@ func Done(t Table, m *store.Move) (done, all, left int) {
 	return done, all, left
 }
 
-// Waiting returns the proxies that have not confirmed a revision, by ID.
+// Waiting returns the IDs of the proxies that have not confirmed a revision.
 func Waiting(proxies []store.Proxy, revision int64) (ids []string) {
 	for _, p := range proxies {
 		if p.Confirmed < revision {

@@ -42,12 +42,12 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A member is a proxy of the simulation: it acts on one of the tables so far, and confirms those that it acts on.
+// A member is a simulated proxy. It acts on one of the tables so far, and confirms the tables that it acts on.
 type member struct{ acts, confirmed int }
 
-// TestMovesAreSafe plays moves with proxies that learn tables late, with pauses, cancellations, and dashboards that
-// forget everything between two steps. At no time do two proxies send requests for one slot to different groups. No
-// proxy sends to a slot's source while its keys are carried.
+// TestMovesAreSafe simulates moves with proxies that receive tables late, with pauses, cancellations, and dashboards
+// that lose their memory between two steps. Two proxies never send requests for one slot to different groups. No proxy
+// sends requests to a slot's source while its keys are carried.
 func TestMovesAreSafe(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 2))
@@ -136,7 +136,7 @@ func TestMovesAreSafe(t *testing.T) {
 	}
 }
 
-// agree holds that no two proxies send requests for a slot to different groups.
+// agree checks that no two proxies send requests for one slot to different groups.
 func agree(t *testing.T, seed uint64, history []Table, proxies []member) {
 	t.Helper()
 	for slot := range history[0] {

@@ -11,7 +11,7 @@ import (
 	"spindle/proxy/store"
 )
 
-// owners writes a layout's slots as runs: "a3 b2" is three slots of a, then two of b; "-" is no shard.
+// owners expands a layout in short form: "a3 b2" is three slots of a, then two of b; "-" stands for no shard.
 func owners(runs string) (list []string) {
 	for _, run := range strings.Fields(runs) {
 		var n int
@@ -108,8 +108,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// TestPlansHoldTheirRules makes layouts by chance. Every plan holds plan.P1 and plan.P2, moves what it says, and is the
-// same when it is made again.
+// TestPlansHoldTheirRules makes plans for random layouts. Every plan keeps plan.P1 and plan.P2, moves the slots that it
+// should, and is the same when it is made again.
 func TestPlansHoldTheirRules(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -171,7 +171,7 @@ func TestPlansHoldTheirRules(t *testing.T) {
 	}
 }
 
-// check holds that a plan's steps fit its layout, and that its figures are those of its steps.
+// check checks that a plan's steps fit its layout, and that its figures fit its steps.
 func check(t *testing.T, seed uint64, l Layout, p *Plan) {
 	t.Helper()
 	moved := map[int]bool{}

@@ -13,13 +13,14 @@ type Cell struct {
 	Target string // of the latter two
 }
 
-// A Table is the slots of a product over groups, one by one.
+// A Table is the list of all slots of a product over groups.
 //
-// plan.T1. A slot goes online → prepare → migrating → online at the target. From prepare it may also go back.
-// plan.T2. It leaves prepare forward only after every registered proxy has confirmed a table in which it is prepared.
+// plan.T1. A slot's states are online → prepare → migrating → online at the target. From prepare it may also go back.
+// plan.T2. A slot goes from prepare to migrating only after every registered proxy has confirmed a table with the slot
+// in prepare.
 type Table []Cell
 
-// NewTable expands the ranges of an entry that was validated.
+// NewTable expands the ranges of a valid entry.
 func NewTable(s *store.Slots) Table {
 	t := make(Table, s.Slots)
 	for _, r := range s.Ranges {
@@ -30,7 +31,7 @@ func NewTable(s *store.Slots) Table {
 	return t
 }
 
-// Entry joins the slots to ranges.
+// Entry joins equal neighbouring slots to ranges.
 func (t Table) Entry() *store.Slots {
 	s := &store.Slots{Slots: len(t), Ranges: []store.Range{}}
 	for slot, c := range t {
@@ -49,7 +50,7 @@ func (t Table) Entry() *store.Slots {
 	return s
 }
 
-// Owners returns the group of each slot: the target's, while a slot migrates.
+// Owners returns the group of each slot. While a slot migrates, this is the target.
 func (t Table) Owners() []string {
 	owners := make([]string, len(t))
 	for slot, c := range t {
@@ -61,7 +62,7 @@ func (t Table) Owners() []string {
 	return owners
 }
 
-// Uses reports whether a slot belongs to a group, or is on its way to it.
+// Uses reports whether a slot belongs to a group or is moving to it.
 func (t Table) Uses(group string) bool {
 	for _, c := range t {
 		if c.Group == group || c.Target == group {
@@ -82,10 +83,10 @@ func (t Table) Prepare(slots []int, target string) error {
 	return nil
 }
 
-// Migrate lets prepared slots be served by their target (plan.T2).
+// Migrate makes the target serve prepared slots (plan.T2).
 func (t Table) Migrate(slots []int) error { return t.pass(slots, store.Prepare, store.Migrating) }
 
-// Finish gives slots that migrate to their target. Their source has no key of them any more.
+// Finish gives migrating slots to their target. Their source must have no more keys of them.
 func (t Table) Finish(slots []int) error {
 	for _, slot := range slots {
 		if t[slot].State != store.Migrating {
@@ -96,7 +97,7 @@ func (t Table) Finish(slots []int) error {
 	return nil
 }
 
-// Abandon leaves prepared slots with their group.
+// Abandon returns prepared slots to the state online at their group.
 func (t Table) Abandon(slots []int) error {
 	for _, slot := range slots {
 		if t[slot].State != store.Prepare {
@@ -117,7 +118,7 @@ func (t Table) pass(slots []int, from, to string) error {
 	return nil
 }
 
-// Assign gives slots without a group to one.
+// Assign assigns slots without a group to a group.
 func (t Table) Assign(from, to int, group string) error {
 	if from < 0 || to < from || to >= len(t) {
 		return fmt.Errorf("slots %d to %d are out of bounds", from, to)

@@ -4,14 +4,14 @@ import (
 	"strings"
 )
 
-// A Special names a command that the proxy treats in a special way. Rows of class Local need nothing else. Those of
-// another class go their way, and the proxy does something besides.
+// A Special names a command that needs special code in the proxy. Rows of class Local need only this code. Rows of
+// other classes are also sent to shards.
 type Special uint8
 
 const (
 	None Special = iota
 
-	// Of class Local.
+	// These are of class Local.
 	Ping
 	Echo
 	Time
@@ -42,14 +42,14 @@ const (
 	PubSub
 	CrossProtocol // POST and HOST: of a browser that was lured here; the connection is closed
 
-	// Of class Pinned.
+	// These are of class Pinned.
 	Multi
 	Exec
 	Discard
 	Watch
 	Unwatch
 
-	// Of class All. Shards that join later get the scripts and functions too.
+	// These are of class All. Shards that join later also receive the scripts and functions.
 	Wait // WAIT and WAITAOF: each counts from the writes of its connection
 	ScriptLoad
 	ScriptFlush
@@ -62,7 +62,7 @@ const (
 	FunctionDump // of class Forward
 )
 
-// decision is what hand.go says of a command.
+// A decision is the entry of a command in hand.go.
 type decision struct {
 	class   Class
 	special Special
@@ -78,7 +78,7 @@ func refused(reason string) decision      { return decision{class: Refused, reas
 
 var anyShard = decision{class: Forward}
 
-// Reasons of several commands.
+// These reasons are used by several commands.
 const (
 	ofOneServer = "it concerns a single server; send it to that server"
 	ofUsers     = "the users of the shards are set at the shards"
@@ -86,13 +86,13 @@ const (
 	ofFiles     = "the files of a shard are saved at that shard"
 )
 
-// split has the commands that are cut by slot. Their shards agree: each key is an operation without the others. MSETNX
-// and MSETEX are no such commands.
+// split lists the commands that are split by slot. Each key must be a separate operation, so that shards can run their
+// parts independently. So MSETNX and MSETEX are not in the list.
 var split = map[string]Merge{"mget": ByKey, "mset": AllSucceeded, "del": Sum, "unlink": Sum, "exists": Sum,
 	"touch": Sum}
 
-// hand has the commands that tips call special, those without a key and without tips, and those that concern the
-// proxy. The name of a container stands for all its subcommands that have no line.
+// hand lists the commands that the tips call special, those without keys and tips, and those that concern the proxy.
+// The entry of a container covers all its subcommands that have no entry.
 var hand = map[string]decision{
 	// Connections.
 	"ping": local(Ping), "echo": local(Echo), "time": local(Time), "select": local(Select), "auth": local(Auth),
@@ -129,11 +129,11 @@ var hand = map[string]decision{
 	"memory|doctor": refused(ofOneServer), "memory|stats": refused(ofOneServer),
 	"memory|malloc-stats": refused(ofOneServer),
 
-	// Any shard: each has the same answer.
+	// Any shard can reply: all give the same reply.
 	"lolwut": anyShard, "acl|whoami": anyShard, "acl|cat": anyShard, "acl|genpass": anyShard, "acl|dryrun": anyShard,
 	"acl|getuser": anyShard, "acl|list": anyShard, "acl|users": anyShard,
 
-	// Of single servers.
+	// These concern single servers.
 	"acl": refused(ofUsers), "acl|log": refused(ofOneServer), "bgrewriteaof": refused(ofFiles), "bgsave": refused(ofFiles),
 	"backup": refused(ofFiles),
 	"save":   refused(ofFiles), "lastsave": refused(ofFiles), "shutdown": refused(ofOneServer),
@@ -147,7 +147,7 @@ var hand = map[string]decision{
 	"spindle": refused(ofOneServer), "script|stats": refused(ofOneServer), "sentinel": refused(ofOneServer),
 }
 
-// builtin are the commands that the proxy answers itself, also if its shards are too old for them.
+// builtin lists the commands that the proxy answers itself, even if its shards are too old to have them.
 var builtin = []rawRow{
 	{name: "ping", arity: -1}, {name: "echo", arity: 2}, {name: "time", arity: 1}, {name: "select", arity: 2},
 	{name: "auth", arity: -2}, {name: "hello", arity: -1}, {name: "reset", arity: 1}, {name: "quit", arity: -1},
@@ -156,9 +156,9 @@ var builtin = []rawRow{
 	{name: "latency", arity: -2}, {name: "cluster", arity: -2}, {name: "post", arity: -1}, {name: "host:", arity: -1},
 }
 
-// decide makes a row: its class, and where its keys are.
+// decide makes a row with its class and the positions of its keys.
 //
-// Order: what hand.go says; split and blocking commands; commands with keys; the tips. A command without keys and
+// Order: the entry in hand.go; split and blocking commands; commands with keys; the tips. A command without keys and
 // without tips is refused (route.R1).
 func decide(raw rawRow) *Row {
 	r := &Row{Name: raw.name, Arity: raw.arity, AllNodes: raw.request == "all_nodes",
@@ -202,7 +202,8 @@ func decide(raw rawRow) *Row {
 	return r
 }
 
-// mergeOf returns the merge of a response policy of the tips. Without one, the elements of the replies are joined.
+// mergeOf returns the merge for a response policy of the tips. Without a policy, the elements of the replies are
+// joined.
 func mergeOf(policy string) Merge {
 	switch policy {
 	case "":
@@ -225,8 +226,8 @@ func mergeOf(policy string) Merge {
 	return NoMerge
 }
 
-// findKeys takes the specifications of the shard, or else those of legacy.go, or else the first and the last key. It
-// returns why a call's keys cannot be found, or "".
+// findKeys sets the key specifications of a row. It uses those of the shard, or else those of legacy.go, or else the
+// first and the last key. It returns the reason why a call's keys cannot be found, or "".
 func (r *Row) findKeys(raw rawRow) (reason string) {
 	if c := customs[raw.name]; c != plain {
 		r.custom = c

@@ -27,7 +27,7 @@ func (h Hasher) Slots() int {
 
 // Slot returns the slot of a key: 0 to Slots()-1.
 //
-// Source: the Redis Cluster specification; of Codis, the behaviour of its proxy. Its tag may be empty.
+// Source: the Redis Cluster specification; for Codis, the behaviour of its proxy. A hash tag of Codis may be empty.
 func (h Hasher) Slot(key []byte) int {
 	if h != Codis {
 		return int(slots.Of(key))

@@ -9,9 +9,9 @@ import (
 
 // An index finds a row by its name in any case, without allocating.
 //
-// route.I1. A slot's first, last and size are those of its name in lower case. So names of 16 bytes or less are equal
-// exactly if the three are. Longer names are compared whole.
-// route.I2. A row is reachable from its home slot without crossing an empty one. At most half of the slots are full.
+// route.I1. first, last and size of an index slot are computed from the name in lower case. So names of up to 16 bytes
+// are equal exactly if all three are equal. Longer names are compared in full.
+// route.I2. A row can be reached from its home slot without crossing an empty slot. At most half of the slots are full.
 type index struct {
 	slots []indexSlot
 	shift uint
@@ -33,7 +33,7 @@ func newIndex(n int) *index {
 	return &index{slots: make([]indexSlot, size), shift: uint(64 - bits.TrailingZeros(uint(size)))}
 }
 
-// add adds a row under a name in lower case. The row of a name that is there already is replaced.
+// add adds a row under a name in lower case. It replaces a row with the same name.
 func (x *index) add(name string, row *Row) {
 	first, last := nameWords([]byte(name))
 	at := home(first, last, len(name)) >> x.shift
@@ -46,7 +46,7 @@ func (x *index) add(name string, row *Row) {
 	x.slots[at] = indexSlot{first, last, len(name), row, name}
 }
 
-// find returns the row of a name in any case; nil if there is none.
+// find returns the row of a name in any case, or nil if there is none.
 func (x *index) find(name []byte) *Row {
 	first, last := nameWords(name)
 	for at := home(first, last, len(name)) >> x.shift; ; at = (at + 1) & uint64(len(x.slots)-1) {
@@ -65,7 +65,7 @@ func home(first, last uint64, size int) uint64 {
 	return (first ^ bits.RotateLeft64(last, 29) ^ uint64(size)) * hashFactor
 }
 
-// nameWords returns the first and the last eight bytes of a name in lower case. They overlap in short names.
+// nameWords returns the first and the last eight bytes of a name in lower case. In short names the two overlap.
 func nameWords(name []byte) (first, last uint64) {
 	switch n := len(name); {
 	case n >= 8:
@@ -83,7 +83,7 @@ func nameWords(name []byte) (first, last uint64) {
 	}
 }
 
-// lower turns the ASCII capitals among w's eight bytes into small letters.
+// lower converts the ASCII capitals among w's eight bytes to lower case.
 func lower(w uint64) uint64 {
 	const ones = 0x0101010101010101
 	low := w &^ (0x80 * ones)

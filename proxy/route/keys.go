@@ -6,10 +6,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// maxIndex bounds every number of a specification, so that sums of some do not overflow.
+// maxIndex bounds every number of a specification, so that sums of a few do not overflow.
 const maxIndex = 1 << 20
 
-// A spec finds some of a call's keys: where they begin, and which they are from there.
+// A spec finds some of a call's keys: the argument at which they begin, and which of the arguments after it are keys.
 //
 // Source: the key specifications of COMMAND.
 type spec struct {
@@ -24,7 +24,7 @@ type spec struct {
 	step    int
 }
 
-// readSpec reads a specification. clear is false if it does not say where all keys are.
+// readSpec reads a specification. clear is false if the specification does not cover all keys or is not understood.
 func readSpec(v respclient.Value) (s spec, clear bool) {
 	for _, name := range []string{"flags", "FLAGS"} {
 		if list, ok := v.Get(name); ok {
@@ -65,7 +65,7 @@ func readSpec(v respclient.Value) (s spec, clear bool) {
 	return s, clear
 }
 
-// variant reads {type: …, spec: {…}}.
+// variant reads the type and the fields of {type: …, spec: {…}}.
 func variant(v respclient.Value, name string) (kind string, fields respclient.Value) {
 	part, _ := v.Get(name)
 	t, _ := part.Get("type")
@@ -73,7 +73,7 @@ func variant(v respclient.Value, name string) (kind string, fields respclient.Va
 	return t.Text, fields
 }
 
-// whole reads a number of a specification; a senseless one is maxIndex+1 steps from any argument, or 0.
+// whole reads a number of a specification. It returns 0 if the number is missing or too large.
 func whole(v respclient.Value, name string) int {
 	n, _ := v.Get(name)
 	if n.Kind != ':' || n.Int < -maxIndex || n.Int > maxIndex {
@@ -82,7 +82,7 @@ func whole(v respclient.Value, name string) int {
 	return int(n.Int)
 }
 
-// found is the outcome of a spec.
+// found is the result of a spec.
 type found uint8
 
 const (
@@ -126,8 +126,8 @@ func (s *spec) bounds(args [][]byte) (first, last int, f found) {
 	return first, last, someAre
 }
 
-// search returns the index after the keyword; -1 if the call does not have it. A keyword without an argument after it
-// does not count.
+// search returns the index after the keyword, or -1 if the call does not have the keyword. A keyword that is the last
+// argument does not count.
 func (s *spec) search(args [][]byte) int {
 	if s.start < 0 {
 		for i := min(len(args)+s.start, len(args)-1); i >= 1; i-- {
@@ -145,7 +145,7 @@ func (s *spec) search(args [][]byte) int {
 	return -1
 }
 
-// custom is a command whose keys no specification can describe.
+// custom names a command whose keys no specification can describe.
 type custom uint8
 
 const (
@@ -158,8 +158,8 @@ const (
 var customs = map[string]custom{"sort": customSort, "sort_ro": customSort, "migrate": customMigrate,
 	"georadius": customGeo, "georadiusbymember": customGeo}
 
-// AppendKeys appends the indices in args of a call's keys. The call is of row. A wrong call may have fewer keys than it
-// seems to have; its shard answers with an error.
+// AppendKeys appends the indices in args of the keys of a call. row is the call's row. For a call with wrong arguments
+// it may find too few keys; the shard then replies with an error.
 func (t *Table) AppendKeys(dst []int, row *Row, args [][]byte) []int {
 	switch row.custom {
 	case customSort:
@@ -182,7 +182,7 @@ func (t *Table) AppendKeys(dst []int, row *Row, args [][]byte) []int {
 	return dst
 }
 
-// appendSortKeys finds the keys of SORT: its key, and that of the last STORE.
+// appendSortKeys finds the keys of SORT: the sorted key, and the key of the last STORE.
 func appendSortKeys(dst []int, row *Row, args [][]byte) []int {
 	dst = append(dst, 1)
 	store := 0
@@ -226,8 +226,9 @@ func appendMigrateKeys(dst []int, args [][]byte) []int {
 	return dst
 }
 
-// appendGeoKeys finds the keys of GEORADIUS and GEORADIUSBYMEMBER: their key, and that of the last STORE or STOREDIST.
-// The specifications of Redis find the first of each instead, but the last one is written.
+// appendGeoKeys finds the keys of GEORADIUS and GEORADIUSBYMEMBER: the first key, and the key of the last STORE or
+// STOREDIST. The specifications of Redis find the first STORE and the first STOREDIST, but Redis writes to the last
+// one.
 func appendGeoKeys(dst []int, args [][]byte) []int {
 	dst = append(dst, 1)
 	store := 0

@@ -1,6 +1,6 @@
 package route
 
-// legacySpecs are the keys of commands for which servers before Redis 7 only say that they are movable.
+// legacySpecs has the keys of commands that servers before Redis 7 only flag as movablekeys.
 var legacySpecs = map[string][]spec{
 	"eval": {counted2}, "evalsha": {counted2}, "eval_ro": {counted2}, "evalsha_ro": {counted2}, "fcall": {counted2},
 	"fcall_ro": {counted2}, "zunionstore": {firstArg, counted2}, "zinterstore": {firstArg, counted2},
@@ -17,16 +17,16 @@ var (
 	counted2 = spec{start: 2, counted: true, first: 1, step: 1}
 )
 
-// blockingNames are the commands that servers before Redis 7 do not flag as blocking.
+// blockingNames has the commands that servers before Redis 7 do not flag as blocking.
 var blockingNames = map[string]bool{"blpop": true, "brpop": true, "brpoplpush": true, "blmove": true, "blmpop": true,
 	"bzpopmin": true, "bzpopmax": true, "bzmpop": true, "xread": true, "xreadgroup": true, "wait": true, "waitaof": true}
 
-// mayReplicate are the commands that can write without the flag write, or that replicas must hear of.
+// mayReplicate has the commands that may write without the flag write, and those that are propagated to replicas.
 var mayReplicate = map[string]bool{"eval": true, "evalsha": true, "fcall": true, "pfcount": true, "publish": true,
 	"spublish": true}
 
-// legacySubs are subcommands of containers. Servers before Redis 7 do not list them in COMMAND. Those of keyed have a
-// key as the argument after their name.
+// legacySubs has the subcommands of containers, which servers before Redis 7 do not list in COMMAND. For those in
+// keyed, the argument after the subcommand is a key.
 var legacySubs = map[string]struct{ keyed, keyless []string }{
 	"object": {[]string{"encoding", "freq", "idletime", "refcount"}, []string{"help"}},
 	"xgroup": {[]string{"create", "createconsumer", "delconsumer", "destroy", "setid"}, []string{"help"}},
@@ -37,7 +37,7 @@ var legacySubs = map[string]struct{ keyed, keyless []string }{
 		"users", "whoami"}},
 }
 
-// addLegacy gives a container of a server before Redis 7 its subcommands.
+// addLegacy adds the subcommands to a container command of a server before Redis 7.
 func (raw *rawRow) addLegacy() {
 	known, is := legacySubs[raw.name]
 	if raw.hasSpecs || !is {

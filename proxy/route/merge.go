@@ -11,17 +11,17 @@ import (
 	"spindle/protocol/scan"
 )
 
-// A Gather joins the replies of several shards to one call, as the Merge of its row says. Its memory is used again by
-// the next Begin.
+// A Gather joins the replies of several shards to one call, as the Merge of its row requires. The next Begin reuses its
+// memory.
 //
 //	g.Begin(row, len(groups), p.KeyCount)
 //	g.Add("10.0.0.1:6379", groups[1].Keys, reply)     in any order
 //	dst = g.Append(dst)                               once Missing is 0
 //
-// A part that failed makes the whole reply an error. It repeats the shard's, names the shard, and says of a write how
-// many shards did their part. If all fail alike, the error is passed on as it is.
+// If a part fails, the whole reply is an error. It quotes the shard's error and names the shard. For a write it also
+// tells how many shards did their part. If all parts fail with the same error, that error is passed on unchanged.
 type Gather struct {
-	// Chance returns a number from 0 to n-1. RANDOMKEY needs it.
+	// Chance returns a random number from 0 to n-1. RANDOMKEY needs it.
 	Chance func(n int) int
 
 	row     *Row
@@ -47,8 +47,8 @@ type Gather struct {
 // span is a part of Gather's bytes.
 type span struct{ from, to int }
 
-// Begin starts with a call of row that goes in parts to as many shards. keys is the number of its keys if Merge is
-// ByKey.
+// Begin starts the gathering of a call of row that is sent in parts to several shards. keys is the number of the call's
+// keys if Merge is ByKey.
 func (g *Gather) Begin(row *Row, parts, keys int) {
 	*g = Gather{Chance: g.Chance, row: row, parts: parts, bytes: g.bytes[:0], numbers: g.numbers[:0], elems: g.elems[:0]}
 	if row.Merge == ByKey {
@@ -58,13 +58,13 @@ func (g *Gather) Begin(row *Row, parts, keys int) {
 	}
 }
 
-// Missing returns how many parts have not been added.
+// Missing returns the number of parts whose replies have not been added.
 func (g *Gather) Missing() int { return g.parts - g.added }
 
-// Add takes the complete reply of one shard, which is copied. where names the shard for errors. keys are the part's
+// Add adds the complete reply of one shard and copies it. where names the shard for errors. keys are the part's
 // Group.Keys; only ByKey needs them.
 //
-// Errors: the reply is none that the command has. Then the part counts as failed, and the shard cannot be trusted.
+// Errors: the command cannot have this reply. Then the part counts as failed, and the shard cannot be trusted.
 func (g *Gather) Add(where string, keys []int32, reply []byte) error {
 	g.added++
 	if text, failed := errorText(reply); failed {
@@ -110,7 +110,7 @@ func (g *Gather) Append(dst []byte) []byte {
 	return append(dst, g.bytes[g.reply.from:g.reply.to]...)
 }
 
-// take takes a part's reply that is no error.
+// take adds a reply that is not an error.
 func (g *Gather) take(keys []int32, reply []byte) error {
 	if len(reply) == 0 {
 		return fmt.Errorf("it is empty")
@@ -146,7 +146,7 @@ func (g *Gather) take(keys []int32, reply []byte) error {
 	return nil
 }
 
-// takeLibraries takes a reply to FUNCTION LIST. A library that only one of two shards has is an error of the call.
+// takeLibraries adds a reply to FUNCTION LIST. If two shards have different libraries, the call fails.
 func (g *Gather) takeLibraries(reply []byte) error {
 	names, err := libraryNames(reply)
 	if err != nil {
@@ -168,7 +168,7 @@ func (g *Gather) takeLibraries(reply []byte) error {
 	return nil
 }
 
-// A missingLibrary is the name of a library that not all shards have.
+// A missingLibrary is the error for a library that not all shards have. Its text is the library's name.
 type missingLibrary string
 
 func (m missingLibrary) Error() string {
@@ -217,21 +217,21 @@ func libraryNames(reply []byte) (names []string, err error) {
 	return names, nil
 }
 
-// choose makes reply the one that is passed on, if it is better than the one before.
+// choose keeps reply as the one to pass on, if better is true.
 func (g *Gather) choose(reply []byte, better bool) {
 	if better {
 		g.reply, g.chosen = g.keep(reply), true
 	}
 }
 
-// keep copies p.
+// keep copies p into the bytes of the Gather.
 func (g *Gather) keep(p []byte) span {
 	from := len(g.bytes)
 	g.bytes = append(g.bytes, p...)
 	return span{from, len(g.bytes)}
 }
 
-// takeNumbers takes an integer, or an array of integers.
+// takeNumbers adds an integer, or an array of integers.
 func (g *Gather) takeNumbers(reply []byte) error {
 	each := reply[0] == '*'
 	values, n := reply, 1
@@ -269,7 +269,7 @@ func (g *Gather) takeNumbers(reply []byte) error {
 	return nil
 }
 
-// truth returns a number as the logical merges count it.
+// truth returns 1 for any non-zero number in a logical merge. Otherwise it returns n unchanged.
 func truth(m Merge, n int64) int64 {
 	if (m == And || m == Or) && n != 0 {
 		return 1
@@ -298,7 +298,7 @@ func aggregate(m Merge, a, b int64) int64 {
 	}
 }
 
-// takeAll takes the elements of an array, a set or a map.
+// takeAll adds the elements of an array, a set or a map.
 func (g *Gather) takeAll(reply []byte) error {
 	kind := reply[0]
 	if kind != '*' && kind != '~' && kind != '%' {
@@ -317,7 +317,7 @@ func (g *Gather) takeAll(reply []byte) error {
 	return nil
 }
 
-// takeByKey takes an array with an element for each key of the part.
+// takeByKey adds an array that has one element for each key of the part.
 func (g *Gather) takeByKey(keys []int32, reply []byte) error {
 	if reply[0] != '*' {
 		return fmt.Errorf("it has the type %q", reply[0])
@@ -344,7 +344,7 @@ func (g *Gather) takeByKey(keys []int32, reply []byte) error {
 	return nil
 }
 
-// header reads the header of an aggregate: the number of its elements, pairs of a map.
+// header reads the header of an aggregate. n is the number of its elements, or of the pairs of a map.
 func header(reply []byte) (n int, elems []byte, err error) {
 	line, elems, found := bytes.Cut(reply, []byte("\r\n"))
 	if !found || len(line) < 2 {
@@ -374,7 +374,7 @@ func elementSize(p []byte) (size int, err error) {
 
 func isNull(reply []byte) bool { return reply[0] == '_' || len(reply) > 1 && reply[1] == '-' }
 
-// hasRunningScript reports whether a reply of FUNCTION STATS names a running script.
+// hasRunningScript reports whether a reply to FUNCTION STATS names a running script.
 func hasRunningScript(reply []byte) (bool, error) {
 	n, rest, err := header(reply)
 	if err != nil {
@@ -400,7 +400,7 @@ func hasRunningScript(reply []byte) (bool, error) {
 	return false, nil
 }
 
-// errorText returns the text of an error reply. It is on one line.
+// errorText returns the text of an error reply as one line.
 func errorText(reply []byte) (text []byte, failed bool) {
 	if len(reply) == 0 || reply[0] != '-' && reply[0] != '!' {
 		return nil, false

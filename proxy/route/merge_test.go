@@ -7,7 +7,7 @@ import (
 	"spindle/protocol/scan"
 )
 
-// joined feeds replies to a Gather and returns the joined one. Errors of Add are appended.
+// joined feeds replies to a Gather and returns the joined reply, followed by the errors of Add.
 func joined(t testing.TB, row *Row, keys [][]int32, replies ...string) string {
 	t.Helper()
 	var g Gather
@@ -119,7 +119,7 @@ func TestGatherByKey(t *testing.T) {
 	}
 }
 
-// FuzzGather: whatever complete replies shards send, the joined one is one complete reply.
+// FuzzGather: for any complete replies of shards, the joined reply is one complete reply.
 func FuzzGather(f *testing.F) {
 	for _, s := range []string{":1\r\n:2\r\n:3\r\n", "*1\r\n:1\r\n*1\r\n:0\r\n", "-ERR a\r\n:1\r\n",
 		"*1\r\n$1\r\na\r\n*2\r\n_\r\n_\r\n", "%1\r\n$14\r\nrunning_script\r\n_\r\n%1\r\n$14\r\nrunning_script\r\n*0\r\n",

@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// A Plan is the way of one call. Its memory is reused by the next Plan.
+// A Plan says where one call is sent. The next call of Table.Plan reuses its memory.
 type Plan struct {
 	Row      *Row  // nil for an unknown command
 	Class    Class // Refused if and only if Err is not nil
@@ -22,11 +22,11 @@ type Plan struct {
 	groups   grouping
 }
 
-// Plan decides the way of a call. args has at least the command's name.
+// Plan decides where a call is sent. args has at least the command's name.
 //
-// Errors: in p.Err: an unknown command, a wrong number of arguments, keys of several slots, a command that the proxy
+// Errors: in p.Err: an unknown command, a wrong number of arguments, keys in several slots, a command that the proxy
 // does not serve.
-// Cost: no allocation, but for errors and for the memory of a Split's first keys (BenchmarkPlan).
+// Cost: no allocation, except for errors and for the memory of a Split's first keys (BenchmarkPlan).
 func (t *Table) Plan(args [][]byte, p *Plan) {
 	row := t.index.find(args[0])
 	if row == nil {
@@ -60,7 +60,7 @@ func (t *Table) Plan(args [][]byte, p *Plan) {
 	}
 }
 
-// planKeys finds the slot of all keys.
+// planKeys finds the one slot of all keys.
 func (t *Table) planKeys(args [][]byte, p *Plan) {
 	row := p.Row
 	if row.Class == Refused {
@@ -101,7 +101,7 @@ func (p *Plan) addKey(slot int) {
 	}
 }
 
-// planSplit finds the slot of each key. If there is only one, the call is passed on as it is.
+// planSplit finds the slot of each key. If all are in one slot, the call is passed on unchanged.
 func (t *Table) planSplit(args [][]byte, p *Plan) {
 	s := &p.Row.keys[0]
 	first, last, f := s.bounds(args)
@@ -146,8 +146,8 @@ func waits(args [][]byte) bool {
 	return false
 }
 
-// checkSort refuses BY and GET with patterns whose keys may be in other slots. A server outside a cluster would take
-// them for missing.
+// checkSort refuses BY and GET with patterns whose keys may be in other slots. A server outside a cluster would treat
+// such keys as missing.
 func (t *Table) checkSort(args [][]byte, p *Plan) {
 	for i := 2; i < len(args)-1; i++ {
 		switch {
@@ -165,7 +165,7 @@ func (t *Table) checkSort(args [][]byte, p *Plan) {
 	}
 }
 
-// patternIn reports whether the keys of a pattern of SORT are in a slot. A pattern without an asterisk names no key.
+// patternIn reports whether the keys of a pattern of SORT are in slot. A pattern without an asterisk names no key.
 func (t *Table) patternIn(pattern []byte, slot int) bool {
 	star := false
 	for _, c := range pattern {
@@ -184,7 +184,7 @@ func (t *Table) patternIn(pattern []byte, slot int) bool {
 	return t.Hasher.Slot(tag) == slot
 }
 
-// tagOf returns a pattern's hash tag if it has no asterisk before its end; otherwise nil.
+// tagOf returns the hash tag of a pattern, or nil if there is none or an asterisk comes before its end.
 func tagOf(pattern []byte) []byte {
 	open := -1
 	for i, c := range pattern {

@@ -13,7 +13,7 @@ func split1(call string) (args [][]byte) {
 	return args
 }
 
-// describe says what a plan is: its class, whether it blocks, and its keys; or its error.
+// describe returns a plan as text: its class, whether it blocks, and its keys; or its error.
 func describe(table *Table, call string) string {
 	var p Plan
 	args := split1(call)
@@ -124,7 +124,7 @@ var plans = []struct{ call, want string }{
 	{"NOSUCH a b", "ERR unknown command 'NOSUCH', with args beginning with: 'a' 'b' "},
 }
 
-// TestPlan plans calls by the specifications, and by what servers before Redis 7 tell.
+// TestPlan plans calls with key specifications, and with the COMMAND reply of servers before Redis 7.
 func TestPlan(t *testing.T) {
 	table, old := readTable(t, false), readTable(t, true)
 	for _, c := range plans {
@@ -147,7 +147,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestErrorsQuoteLikeRedis: what a server's error repeats of a call is bounded, and ends at a zero byte.
+// TestErrorsQuoteLikeRedis: an error quotes a limited part of a call, and ends the quote at a zero byte.
 func TestErrorsQuoteLikeRedis(t *testing.T) {
 	table := readTable(t, false)
 	long := strings.Repeat("x", 200)
@@ -223,7 +223,7 @@ func TestCodisSlots(t *testing.T) {
 	}
 }
 
-// FuzzPlan: a plan of any call has an error or a class, its keys are arguments, and they are in its slot.
+// FuzzPlan: the plan of any call has an error or a class. Its keys are arguments of the call, in the slot of the plan.
 func FuzzPlan(f *testing.F) {
 	for _, c := range plans {
 		f.Add(c.call)

@@ -19,7 +19,7 @@ func parse(wire []byte) (respclient.Value, error) {
 	return respclient.New(near).Receive()
 }
 
-// appendValue writes a value of strings, integers and arrays as a server does.
+// appendValue encodes a value of strings, integers and arrays as a server does.
 func appendValue(dst []byte, v respclient.Value) []byte {
 	switch v.Kind {
 	case ':':
@@ -35,8 +35,8 @@ func appendValue(dst []byte, v respclient.Value) []byte {
 	return append(append(dst, v.Text...), "\r\n"...)
 }
 
-// FuzzRead: whatever a shard sends as its COMMAND, it is refused, or each call of its commands has a plan. The keys of
-// a plan are arguments.
+// FuzzRead: for any COMMAND reply of a shard, either Read refuses it, or each call of its commands has a plan. The keys
+// of a plan are arguments.
 func FuzzRead(f *testing.F) {
 	for _, legacy := range []bool{false, true} {
 		for _, row := range commandReply(f, legacy).Elems {

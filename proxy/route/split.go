@@ -7,7 +7,7 @@ type Group struct {
 	Keys  []int32 // indices of the keys in args, in their order
 }
 
-// grouping is the memory of Groups.
+// A grouping is the memory of Groups.
 type grouping struct {
 	first  int
 	groups []Group
@@ -15,8 +15,8 @@ type grouping struct {
 	number []int32 // by slot or shard: its group's number plus one; zeroes between calls
 }
 
-// Groups returns the parts of a Split, in the order of their first keys. With shards, which has the shard of each slot,
-// keys are grouped by shard: for servers that take keys of several slots. With nil they are grouped by slot.
+// Groups returns the parts of a Split, in the order of their first keys. shards has the shard of each slot. With it,
+// keys are grouped by shard, for servers that accept keys of several slots. If shards is nil, keys are grouped by slot.
 //
 // Lifetime: until the next Plan or Groups.
 // Cost: no allocation in steady state; two passes over the keys.

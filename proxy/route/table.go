@@ -10,7 +10,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Class is the way of a command through the proxy.
+// A Class says to which shards a command is sent.
 type Class uint8
 
 const (
@@ -26,7 +26,7 @@ var classNames = [...]string{"refused", "forward", "split", "all", "pinned", "lo
 
 func (c Class) String() string { return classNames[c] }
 
-// A Merge is how the replies of several shards become one.
+// A Merge says how the replies of several shards become one reply.
 type Merge uint8
 
 const (
@@ -66,7 +66,7 @@ const (
 var scripted = map[string]Script{"eval": ByBody, "eval_ro": ByBody, "evalsha": ByHash, "evalsha_ro": ByHash,
 	"fcall": ByFunction, "fcall_ro": ByFunction}
 
-// A Row is one command or subcommand. It does not change.
+// A Row describes one command or subcommand. It does not change.
 type Row struct {
 	Name    string // in lower case: "get", "client|list"
 	Number  int    // of the row, in Rows
@@ -90,7 +90,7 @@ type Row struct {
 	refuse *protocol.Error // of Refused
 }
 
-// Sub returns the row of a subcommand, in any case; nil if there is none.
+// Sub returns the row of a subcommand in any case, or nil if there is none.
 func (r *Row) Sub(name []byte) *Row {
 	if r.subs == nil {
 		return nil
@@ -104,7 +104,7 @@ func (r *Row) Container() bool { return r.subs != nil }
 // Keyed reports whether calls may have keys.
 func (r *Row) Keyed() bool { return len(r.keys) > 0 || r.custom != plain }
 
-// shape is the kind of a row's keys, for the hot path.
+// A shape is the kind of a row's keys, for the hot path.
 type shape uint8
 
 const (
@@ -115,7 +115,7 @@ const (
 	streams         // as someKeys, and the call blocks only with the option BLOCK
 )
 
-// A Table has the rows of all commands that a shard knows, or that the proxy answers itself. It does not change.
+// A Table has the rows of all commands that a shard has or that the proxy answers itself. It does not change.
 type Table struct {
 	Hasher Hasher
 
@@ -126,10 +126,10 @@ type Table struct {
 // Rows returns all rows, each container before its subcommands. The caller must not change the slice.
 func (t *Table) Rows() []*Row { return t.rows }
 
-// Find returns the row of a command in any case; nil if there is none.
+// Find returns the row of a command in any case, or nil if there is none.
 func (t *Table) Find(name []byte) *Row { return t.index.find(name) }
 
-// Bounds of a COMMAND reply.
+// These limits bound a COMMAND reply.
 const (
 	maxRows = 1 << 16
 	maxName = 128
@@ -138,7 +138,7 @@ const (
 // Read makes a table from a shard's reply to COMMAND.
 //
 // Shape: rows of 6 fields (Redis before 6), 7 (6) or 10 (7 and later), in RESP2 or RESP3.
-// Errors: a reply that no server sends. A row whose keys cannot be found is no error: the command is Refused.
+// Errors: a reply that no server sends. A row whose keys cannot be found is not an error: its class is Refused.
 func Read(reply respclient.Value, hasher Hasher) (*Table, error) {
 	if err := reply.Err(); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func Read(reply respclient.Value, hasher Hasher) (*Table, error) {
 	return t, nil
 }
 
-// Common returns the rows of the first reply to COMMAND whose commands and subcommands all replies have.
+// Common returns the rows of the first reply to COMMAND, limited to the commands and subcommands that all replies have.
 func Common(replies []respclient.Value) respclient.Value {
 	common := replies[0]
 	for _, other := range replies[1:] {
@@ -174,7 +174,7 @@ func Common(replies []respclient.Value) respclient.Value {
 	return common
 }
 
-// within returns the rows of which others has one of the same name.
+// within returns the rows whose names are also in others.
 func within(rows, others []respclient.Value) (common []respclient.Value) {
 	named := map[string]respclient.Value{}
 	for _, row := range others {
@@ -199,8 +199,8 @@ func within(rows, others []respclient.Value) (common []respclient.Value) {
 	return common
 }
 
-// Continue gives rows the numbers that they have in the table before. Calls that are under way keep their meaning.
-// Rows that are there no more keep their numbers too, but no call finds them. before may be nil.
+// Continue numbers rows as in the previous table, so that calls under way keep their meaning. Rows that no longer exist
+// keep their numbers, but no call finds them. before may be nil.
 func (t *Table) Continue(before *Table) {
 	if before == nil {
 		return
@@ -250,7 +250,7 @@ func (t *Table) add(raw rawRow, x *index) *Row {
 	return row
 }
 
-// rawRow is a row as the shard gave it.
+// A rawRow is a row as the shard returned it.
 type rawRow struct {
 	name              string // in lower case, a subcommand with its container's name
 	arity             int
@@ -281,7 +281,7 @@ var flagNames = map[string]flags{"readonly": flagReadonly, "write": flagWrite, "
 	"admin": flagAdmin, "no_multi": flagNoMulti, "pubsub": flagPubSub, "movablekeys": flagMovable, "module": flagModule,
 	"may_replicate": flagMayReplicate}
 
-// readRow reads one row. container is "" for a command, otherwise the name before a subcommand.
+// readRow reads one row. For a subcommand, container is the name of its container command, otherwise "".
 func readRow(v respclient.Value, container string) (raw rawRow, err error) {
 	f := v.Elems
 	if len(f) < 6 {

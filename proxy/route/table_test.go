@@ -7,7 +7,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// commands is a COMMAND reply in short: name, arity, flags, first, last and step, tips, and specifications.
+// commands is a COMMAND reply in short form: name, arity, flags, first, last and step, tips, and specifications.
 const commands = `
 get 2 readonly,fast 1 1 1 - 1/range:0:1:0
 set -3 write 1 1 1 - 1/range:0:1:0
@@ -112,7 +112,7 @@ func atoi(t testing.TB, s string) (n int) {
 	return n
 }
 
-// commandReply makes the reply; legacy makes rows of 6 fields without subcommands.
+// commandReply makes the COMMAND reply. If legacy is true, rows have 6 fields and no subcommands.
 func commandReply(t testing.TB, legacy bool) respclient.Value {
 	reply := list()
 	for line := range strings.SplitSeq(strings.TrimSpace(commands), "\n") {
@@ -203,7 +203,8 @@ func TestRefusesOddReplies(t *testing.T) {
 	}
 }
 
-// TestCommonCommands: a table of several shards has the commands of all, and keeps the numbers of the one before.
+// TestCommonCommands: a table of several shards has only the commands that all of them have. It keeps the row numbers
+// of the previous table.
 func TestCommonCommands(t *testing.T) {
 	whole, part := commandReply(t, false), commandReply(t, false)
 	part.Elems = append(part.Elems[:1:1], part.Elems[3:]...) // without set and mget

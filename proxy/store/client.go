@@ -21,13 +21,13 @@ import (
 //	}
 //	c.Unregister(ctx)                       // when no request is under way any more
 //
-// store.C1. A proxy registers before it sends, and unregisters after it has stopped sending. In between its
-// registration stays, also while the proxy does not reach the store.
+// store.C1. A proxy registers before it sends requests, and unregisters after it has stopped sending. In between its
+// registration stays, even while the proxy does not reach the store.
 //
-// A move that began before the registration does not wait for the proxy. So the proxy sends nothing by a table that is
-// older than its registration. When Register returns, the channel of Follow has a table if there is a newer one.
-// store.C2. A revision is confirmed after the proxy acts on it, and no request that it sent by an older table is under
-// way.
+// A move that began before the registration does not wait for the proxy. So the proxy sends no request by a table that
+// is older than its registration. When Register returns, the channel of Follow has a table if there is a newer one.
+// store.C2. The proxy confirms a revision once it acts on that table, and no request that it sent by an older table is
+// under way.
 type Client struct {
 	store   Store
 	prefix  string
@@ -46,21 +46,22 @@ type Client struct {
 	news     chan struct{}      // closed and made again when seen has grown
 }
 
-// presence is how long a proxy counts as present after its last sign of life.
+// presence is how long a proxy counts as present after its last renewal.
 const presence = 10 * time.Second
 
-// ErrReplaced means that another process has registered under this proxy's ID. Moves no longer wait for this one, so it
-// must stop.
+// ErrReplaced means that another process has registered under this proxy's ID. Moves no longer wait for this proxy, so
+// it must stop.
 var ErrReplaced = errors.New("another process has registered under this proxy's ID")
 
-// NewClient makes a client. warn gets problems, on any goroutine.
+// NewClient returns a client. It reports problems to warn, on any goroutine.
 func NewClient(s Store, prefix, product string, warn func(err error)) *Client {
 	return &Client{store: s, prefix: prefix, product: product, warn: warn, wake: make(chan struct{}, 1),
 		news: make(chan struct{})}
 }
 
-// Follow returns the product's tables, the newest at any time: a slow reader skips some. The channel is closed when ctx
-// ends. While the store does not answer, or has no whole and valid table, the last one stays in force.
+// Follow returns a channel of the product's tables. A slow reader skips tables and gets the newest. The channel is
+// closed when ctx ends. While the store does not answer, or has no complete and valid table, the last table stays in
+// force.
 func (c *Client) Follow(ctx context.Context) <-chan *Table {
 	out := make(chan *Table, 1)
 	c.mu.Lock()
@@ -105,7 +106,7 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 	return out
 }
 
-// awaitSeen waits until Follow has told the tables up to a revision. Without Follow it returns at once.
+// awaitSeen waits until Follow has processed all changes up to a revision. Without Follow it returns at once.
 func (c *Client) awaitSeen(ctx context.Context, revision int64) error {
 	for {
 		c.mu.Lock()
@@ -123,11 +124,11 @@ func (c *Client) awaitSeen(ctx context.Context, revision int64) error {
 }
 
 // Register writes the registration, and keeps the proxy's presence until ctx ends or Unregister is called. It sets
-// Schema and Instance. It returns when Follow, if it was called, has seen the product as of the registration
+// Schema and Instance. If Follow was called, Register waits until Follow has seen the product as of the registration
 // (store.C1).
 //
-// Errors: the store's, or that of an impossible info; then nothing is registered. Later problems, such as
-// ErrReplaced, go to warn.
+// Errors: the store's, or that of an invalid info; then nothing is registered. Later problems, such as ErrReplaced, are
+// reported to warn.
 func (c *Client) Register(ctx context.Context, info Proxy) error {
 	random := make([]byte, 8)
 	_, _ = rand.Read(random) // it never fails
@@ -150,8 +151,8 @@ func (c *Client) Register(ctx context.Context, info Proxy) error {
 	return c.awaitSeen(ctx, revision)
 }
 
-// Confirm says that the proxy acts on the table of a revision (store.C2). It returns at once; the store learns it
-// soon, also after an outage.
+// Confirm records that the proxy acts on the table of a revision (store.C2). It returns at once. The revision is
+// written to the store soon afterwards, or after an outage.
 func (c *Client) Confirm(revision int64) {
 	c.mu.Lock()
 	c.confirm = max(c.confirm, revision)
@@ -174,7 +175,7 @@ func (c *Client) Unregister(ctx context.Context) error {
 		if !errors.Is(err, ErrConflict) {
 			return err
 		}
-		// A write whose answer was not awaited has changed the revision, or the registration is not ours any more.
+		// An earlier write without an answer has changed the revision, or the registration is no longer ours.
 		e, err := c.store.Get(ctx, key)
 		if errors.Is(err, ErrNotFound) {
 			return nil
@@ -190,7 +191,7 @@ func (c *Client) Unregister(ctx context.Context) error {
 	}
 }
 
-// keepPresence keeps the leased entry that says that this proxy reaches the store.
+// keepPresence keeps the leased entry that shows that this proxy reaches the store.
 func (c *Client) keepPresence(ctx context.Context, info Proxy) {
 	value, err := Encode(&Presence{ID: info.ID, Instance: info.Instance})
 	if err != nil {
@@ -215,7 +216,7 @@ func (c *Client) keepPresence(ctx context.Context, info Proxy) {
 	}
 }
 
-// keepConfirming writes what Confirm says.
+// keepConfirming writes the confirmed revisions to the store.
 func (c *Client) keepConfirming(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -237,8 +238,8 @@ func (c *Client) keepConfirming(ctx context.Context) {
 	}
 }
 
-// writeConfirmed writes the registration with the newest revision. A registration that was removed, as by an operator
-// that took this proxy for dead, is written again.
+// writeConfirmed writes the registration with the newest confirmed revision. If an operator has removed the
+// registration because the proxy seemed dead, it is written again.
 func (c *Client) writeConfirmed(ctx context.Context) error {
 	c.mu.Lock()
 	self, revision := c.self, c.revision
@@ -259,8 +260,8 @@ func (c *Client) writeConfirmed(ctx context.Context) error {
 	return err
 }
 
-// reconcile finds out which registration is in the store after a write has failed with because. It returns that one's
-// revision, and because if the write has to be tried again.
+// reconcile finds out which registration is in the store after a write has failed with the error because. It returns
+// that registration's revision. It returns because if the write has to be tried again.
 func (c *Client) reconcile(ctx context.Context, key string, self Proxy, because error) (int64, error) {
 	e, err := c.store.Get(ctx, key)
 	if errors.Is(err, ErrNotFound) {

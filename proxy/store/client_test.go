@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// encode returns the value of a good entry.
+// encode returns the value of a valid entry.
 func encode(t *testing.T, v Checked) []byte {
 	t.Helper()
 	text, err := Encode(v)
@@ -21,7 +21,7 @@ func encode(t *testing.T, v Checked) []byte {
 	return text
 }
 
-// shop returns the writes that make product shop with groups a and b, of which a has all slots.
+// shop returns the writes that make the product "shop" with the groups a and b. Group a has all slots.
 func shop(t *testing.T) []Write {
 	return []Write{
 		{Key: "/s/shop/product", Value: encode(t, &Product{Name: "shop", Kind: KindGroups, Hash: HashCRC16, Slots: 16384})},
@@ -35,7 +35,7 @@ func group(id, primary string) *Group {
 	return &Group{ID: id, Primary: primary, Servers: []Server{{Address: primary}}}
 }
 
-// A complaints collects what a client warns of.
+// complaints collects the warnings of a client.
 type complaints struct {
 	mu   sync.Mutex
 	list []error
@@ -58,7 +58,7 @@ func (c *complaints) has(text string) error {
 	return fmt.Errorf("no warning has %q: %v", text, c.list)
 }
 
-// next returns the next table that is at least of a revision.
+// next returns the next table whose revision is at least revision.
 func next(t *testing.T, tables <-chan *Table, revision int64) *Table {
 	t.Helper()
 	for table := range tables {
@@ -79,7 +79,8 @@ func commit(t *testing.T, s Store, writes ...Write) int64 {
 	return revision
 }
 
-// TestFollow: a proxy gets each state of the table, and a damaged, foreign, old or impossible entry changes nothing.
+// TestFollow: a proxy gets each state of the table. An entry that is damaged, unknown, of an old schema or impossible
+// changes nothing.
 func TestFollow(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx, problems := within(t), &complaints{}
@@ -127,7 +128,7 @@ func TestFollow(t *testing.T) {
 		if table.Slots[5] != (Slot{Group: "a"}) {
 			t.Errorf("after the repair slot 5 is %+v", table.Slots[5])
 		}
-		// A group that the table names cannot go; another one can.
+		// A group that the table names cannot be deleted; another group can.
 		commit(t, s, Write{Key: "/s/shop/groups/a", Delete: true})
 		testkit.Until(t, limit, "a warning", func() error { return problems.has(`name group "a", which does not exist`) })
 		table = next(t, tables, commit(t, s, shop(t)[1], Write{Key: "/s/shop/groups/b", Delete: true}))
@@ -177,7 +178,7 @@ func TestRegister(t *testing.T) {
 			_, err := s.Get(ctx, "/s/shop/present/127.0.0.1:7000")
 			return err
 		})
-		// An operator has taken it for dead.
+		// An operator removes the registration because the proxy seems dead.
 		commit(t, s, Write{Key: "/s/shop/proxies/127.0.0.1:7000", Delete: true})
 		c.Confirm(11)
 		testkit.Until(t, limit, "the second registration", confirmed(11))
@@ -200,7 +201,7 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// TestRegisterTwice: a second process under the same ID takes the registration, and the first one is told.
+// TestRegisterTwice: a second process under the same ID takes over the registration, and the first process is warned.
 func TestRegisterTwice(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx, problems := within(t), &complaints{}
@@ -233,7 +234,8 @@ func TestRegisterTwice(t *testing.T) {
 	})
 }
 
-// FuzzEntry: no bytes of an entry make a reader panic. An entry that is taken is written and taken again the same.
+// FuzzEntry: no bytes of an entry make Decode panic. An accepted entry stays the same when it is encoded and decoded
+// again.
 func FuzzEntry(f *testing.F) {
 	t := &testing.T{}
 	for i, w := range shop(t) {
@@ -268,7 +270,8 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// FuzzTable: no entries of a product make a table that names a group without an entry, or has another number of slots.
+// FuzzTable: no entries of a product make a table that names a group without an entry, or that has a wrong number of
+// slots.
 func FuzzTable(f *testing.F) {
 	t := &testing.T{}
 	seeds := shop(t)
@@ -292,7 +295,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// TestRegisterSeesTheNewestTable: once registered, a proxy can take the table as of its registration.
+// TestRegisterSeesTheNewestTable: once registered, a proxy can read the table as of its registration.
 func TestRegisterSeesTheNewestTable(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)

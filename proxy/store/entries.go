@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// The tree. Each entry is the JSON of the type named here. PREFIX is /spindle unless store-prefix says otherwise.
+// The tree has these entries. Each is the JSON of the type named here. PREFIX is /spindle by default (store-prefix).
 //
 //	PREFIX/PRODUCT/product         Product
 //	PREFIX/PRODUCT/groups/GROUP    Group, for a product over groups
@@ -31,10 +31,11 @@ import (
 //	PREFIX/_dashboard/audit/TIME   Audit
 //
 // store.T1. An entry is a JSON object. Its schema names its type and the version of that type.
-// store.T2. A reader refuses an entry of another schema or with impossible content, and names key and reason.
-// store.T3. A writer writes only what its own reader takes.
+// store.T2. A reader refuses an entry of another schema or with invalid content. The error names the key and the
+// reason.
+// store.T3. A writer writes only entries that its own reader accepts.
 
-// Schemas, by type. A change that older programs would misread gets a new number.
+// These are the schemas of the types. A change that older programs would misread gets a new number.
 const (
 	SchemaProduct   = "spindle.product/1"
 	SchemaGroup     = "spindle.group/1"
@@ -49,19 +50,20 @@ const (
 	SchemaAudit     = "spindle.audit/1"
 )
 
-// Kinds of products.
+// A product has one of these kinds.
 const (
 	KindGroups  = "groups"  // plain servers in groups; the table of slots is in the store
 	KindCluster = "cluster" // a Redis Cluster, which has its own table
 )
 
-// Layouts of a product's slots: how a key's slot is computed.
+// These rules compute the slot of a key.
 const (
 	HashCRC16 = "crc16" // Redis Cluster's rule, 16,384 slots
 	HashCRC32 = "crc32" // Codis's rule, 1,024 slots
 )
 
-// States of a slot on its way from one group to another. Every proxy must know prepare before a slot migrates.
+// A slot has these states on its way from one group to another. Every proxy must have seen prepare before a slot
+// migrates.
 //
 //	online     the group serves the slot
 //	prepare    as online, but proxies hold requests for the slot back, finish those under way, and confirm
@@ -73,7 +75,7 @@ const (
 	Migrating = "migrating"
 )
 
-// A Product is one data set that any number of proxies serve.
+// A Product is one data set, served by any number of proxies.
 type Product struct {
 	Schema  string    `json:"schema"`
 	Name    string    `json:"name"`
@@ -102,21 +104,21 @@ type Server struct {
 	Zone    string `json:"zone,omitempty"`
 }
 
-// Sentinels are those that watch the product's groups. Group.Master is a group's name at them.
+// Sentinels names the Sentinels that watch the product's groups. They know a group by Group.Master.
 type Sentinels struct {
 	Schema    string   `json:"schema"`
 	Addresses []string `json:"addresses"`
 	Quorum    int      `json:"quorum"`
 }
 
-// Slots is the table: which group has which slots. Slots in no range belong to no group.
+// Slots is the table of slots: which group has which slots. Slots in no range belong to no group.
 type Slots struct {
 	Schema string  `json:"schema"`
 	Slots  int     `json:"slots"`
 	Ranges []Range `json:"ranges"` // ascending, without overlap
 }
 
-// A Range is slots From to To that have the same group and state.
+// A Range is the slots From to To, which have the same group and state.
 type Range struct {
 	From   int    `json:"from"`
 	To     int    `json:"to"`
@@ -125,7 +127,8 @@ type Range struct {
 	Target string `json:"target,omitempty"` // of prepare and migrating
 }
 
-// A Proxy is a registered proxy. A slot changes hands only after each of them has confirmed the table.
+// A Proxy is a registered proxy. A slot moves to another group only after each registered proxy has confirmed the
+// table.
 type Proxy struct {
 	Schema    string    `json:"schema"`
 	ID        string    `json:"id"`
@@ -140,7 +143,7 @@ type Proxy struct {
 	Confirmed int64     `json:"confirmed"` // the revision of the table that it acts on; 0: none yet
 }
 
-// A Presence says that a proxy reaches the store.
+// A Presence shows that a proxy reaches the store.
 type Presence struct {
 	Schema   string `json:"schema"`
 	ID       string `json:"id"`
@@ -155,14 +158,14 @@ const (
 	MoveDone      = "done"
 )
 
-// A Move is a plan that is carried out. A step is done when the table says so, so a plan needs no position.
+// A Move is a plan that is carried out. The table shows which steps are done, so a move needs no position.
 type Move struct {
 	Schema string `json:"schema"`
 	ID     string `json:"id"`
 	State  string `json:"state"`
 	Steps  []Step `json:"steps"`
-	// Members are the node IDs of each shard of a cluster that the steps name. After a failover another of them is the
-	// primary.
+	// Members has the node IDs of each shard that the steps name, for a cluster. After a failover another of these
+	// nodes is the primary.
 	Members map[string][]string `json:"members,omitempty"`
 	Pace    int                 `json:"pace"` // keys a second, at most; 0: no bound
 	By      string              `json:"by"`
@@ -170,7 +173,7 @@ type Move struct {
 	Ended   time.Time           `json:"ended,omitzero"`
 }
 
-// A Step moves slots From to To from a group or shard to another. A shard is named by its primary's node ID.
+// A Step moves the slots From to To from one group or shard to another. A shard is named by its primary's node ID.
 type Step struct {
 	From   int    `json:"from"`
 	To     int    `json:"to"`
@@ -178,7 +181,7 @@ type Step struct {
 	Target string `json:"target"`
 }
 
-// A Progress is what a move has done.
+// A Progress tells how far a move is.
 type Progress struct {
 	Schema  string    `json:"schema"`
 	Move    string    `json:"move"` // its ID
@@ -200,7 +203,7 @@ type Leader struct {
 	Since  time.Time `json:"since"`
 }
 
-// Roles of tokens.
+// A token has one of these roles.
 const (
 	RoleRead  = "read"
 	RoleWrite = "write"
@@ -227,7 +230,7 @@ type Audit struct {
 	Outcome string    `json:"outcome"` // "ok", or the error
 }
 
-// Limits of entries.
+// These limits bound the fields of entries.
 const (
 	MaxLabel    = 128 // runes
 	MaxServers  = 64  // of a group
@@ -238,15 +241,15 @@ const (
 	maxIDLength = 64
 )
 
-// Dashboard is the name in place of a product's of what belongs to no product.
+// Dashboard takes the place of a product's name in the keys of entries that belong to no product.
 const Dashboard = "_dashboard"
 
-// Keys of a product.
+// KeyOf returns the key of an entry of a product.
 func KeyOf(prefix, product string, parts ...string) string {
 	return prefix + "/" + product + "/" + strings.Join(parts, "/")
 }
 
-// An EntryError is an entry that a reader has refused (store.T2).
+// An EntryError says why a reader has refused an entry (store.T2).
 type EntryError struct {
 	Key    string
 	Reason string
@@ -254,7 +257,7 @@ type EntryError struct {
 
 func (e *EntryError) Error() string { return fmt.Sprintf("entry %s is refused: %s", e.Key, e.Reason) }
 
-// A Checked is a type of entry.
+// A Checked is a type of entry that can be validated.
 type Checked interface {
 	check() error
 	schema() (got *string, want string)
@@ -509,7 +512,8 @@ func (a *Audit) check() error {
 	return checkTexts(a.Actor, a.From, a.Action, a.Product, a.Detail, a.Outcome)
 }
 
-// CheckName refuses a name that cannot be part of a key: letters, digits, and . _ - after the first, 64 at most.
+// CheckName refuses a name that cannot be part of a key. A name has up to 64 letters, digits, and, after the first
+// character, the characters . _ and -.
 func CheckName(what, name string) error {
 	if name == "" || len(name) > maxIDLength {
 		return fmt.Errorf("a %s's name has 1 to %d characters", what, maxIDLength)
@@ -523,7 +527,7 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// checkID is CheckName for what may be an address.
+// checkID is CheckName for IDs that may also be addresses.
 func checkID(what, id string) error {
 	if id == "" || len(id) > 2*maxIDLength {
 		return fmt.Errorf("the ID of a %s has 1 to %d characters", what, 2*maxIDLength)
@@ -536,7 +540,8 @@ func checkID(what, id string) error {
 	return nil
 }
 
-// checkLabel refuses a text for people that is too long or no text. Its readers must expect markup.
+// checkLabel refuses a label that is too long or not plain text. A label may contain markup, so it must be escaped when
+// it is shown.
 func checkLabel(text string) error {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > MaxLabel ||
 		strings.ContainsFunc(text, unicode.IsControl) {
@@ -554,7 +559,7 @@ func checkTexts(texts ...string) error {
 	return nil
 }
 
-// CheckAddress refuses what is no host:port.
+// CheckAddress refuses a text that is not host:port.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	n, failed := strconv.Atoi(port)

@@ -23,10 +23,10 @@ type Options struct {
 	Timeout        time.Duration // of one call at one member
 }
 
-// An Etcd is a store in the members of an etcd, 3.4 or later, by their JSON gateway.
+// An Etcd is a store in the members of an etcd, 3.4 or later, reached through their JSON gateway.
 //
-// A call is tried at each member once, in a fixed order that begins with the one that answered last. A write that may
-// have arrived is tried nowhere else.
+// A call is tried once at each member, in a fixed order that begins with the member that answered last. A write that
+// may have arrived at one member is not tried at another.
 //
 // Source: etcd's API reference, for 3.4.
 type Etcd struct {
@@ -40,7 +40,7 @@ type Etcd struct {
 	}
 }
 
-// OpenEtcd returns a store for members "host:port". It connects with the first call.
+// OpenEtcd returns a store for members "host:port". It connects at the first call.
 func OpenEtcd(members []string, o Options) *Etcd {
 	if o.Timeout <= 0 {
 		o.Timeout = 3 * time.Second
@@ -69,7 +69,7 @@ func (e *Etcd) String() string { return "etcd " + strings.Join(e.endpoints, ",")
 // Close closes idle connections.
 func (e *Etcd) Close() { e.client.CloseIdleConnections() }
 
-// A refusal is an error that etcd has answered: the call was not carried out, unless Maybe says otherwise.
+// A refusal is an error reply of etcd: the call was not carried out, unless a MaybeError wraps it.
 type refusal struct {
 	status int
 	code   int // gRPC's
@@ -78,7 +78,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// Codes of gRPC that etcd answers.
+// These are the gRPC codes in replies of etcd.
 const (
 	codeUnknown         = 2
 	codeDeadline        = 4
@@ -88,24 +88,25 @@ const (
 	codeUnauthenticated = 16
 )
 
-// expiredToken reports whether a new token may help.
+// expiredToken reports whether the call may succeed with a new token.
 func (r *refusal) expiredToken() bool {
 	return r.code == codeUnauthenticated || strings.Contains(r.text, "invalid auth token") ||
 		strings.Contains(r.text, "revision in auth store is old")
 }
 
-// elsewhere reports whether another member may answer. etcd also says "unavailable" of requests that it has given up.
+// elsewhere reports whether another member may succeed. etcd also replies "unavailable" to requests that it has
+// cancelled.
 func (r *refusal) elsewhere() bool {
 	return r.code == codeUnavailable || r.code == codeDeadline || r.status >= 500
 }
 
-// notDone reports whether etcd has refused before it proposed the write.
+// notDone reports whether etcd refused the write before it proposed it to the cluster.
 func (r *refusal) notDone() bool {
 	return strings.Contains(r.text, "no leader") || strings.Contains(r.text, "not capable") ||
 		strings.Contains(r.text, "server stopped") && r.code == codeUnavailable
 }
 
-// call sends one request. writes says that it must not be carried out twice.
+// call sends one request. If writes is true, the request must not be carried out twice.
 func (e *Etcd) call(ctx context.Context, path string, in, out any, writes bool) error {
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -133,13 +134,13 @@ func (e *Etcd) call(ctx context.Context, path string, in, out any, writes bool) 
 	return failed
 }
 
-// unsent reports whether no member has the request: the connection could not be made.
+// unsent reports whether no member has received the request, because no connection could be made.
 func unsent(err error) bool {
 	op := (*net.OpError)(nil)
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// authorised is post with a token, which is renewed once.
+// authorised is post with a token. If the token has expired, it renews the token and tries once more.
 func (e *Etcd) authorised(ctx context.Context, endpoint, path string, body []byte, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, e.o.Timeout)
 	defer cancel()
@@ -159,7 +160,7 @@ func (e *Etcd) authorised(ctx context.Context, endpoint, path string, body []byt
 	}
 }
 
-// authenticate returns the token in use, or a new one.
+// authenticate returns the token in use. If there is none, or if again is true, it gets a new one.
 func (e *Etcd) authenticate(ctx context.Context, endpoint string, again bool) (string, error) {
 	if e.o.User == "" {
 		return "", nil
@@ -187,7 +188,7 @@ func (e *Etcd) authenticate(ctx context.Context, endpoint string, again bool) (s
 	return reply.Token, nil
 }
 
-// post sends a request and returns a response with status 200. Its body has to be closed.
+// post sends a request and returns a response with status 200. The caller must close its body.
 func (e *Etcd) post(ctx context.Context, endpoint, path, token string, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, endpoint+path, bytes.NewReader(body))
 	if err != nil {
@@ -231,7 +232,7 @@ func readRefusal(response *http.Response) error {
 	return r
 }
 
-// decode reads the one reply of a response. It reads to the end, so that the connection is used again.
+// decode reads the single reply of a response. It reads to the end, so that the connection can be reused.
 func decode(response *http.Response, out any) error {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxReply+1))
@@ -247,7 +248,8 @@ func decode(response *http.Response, out any) error {
 	return nil
 }
 
-// Messages of the gateway, as far as they are used. It writes 64-bit numbers as strings, and bytes in base 64.
+// These are the messages of the gateway, with the fields that are used. It writes 64-bit numbers as strings, and bytes
+// in base 64.
 type (
 	header struct {
 		Revision int64 `json:"revision,string"`
@@ -331,7 +333,7 @@ func (kv *keyValue) entry() Entry {
 	return e
 }
 
-// end returns the end of the range of all keys with a prefix.
+// end returns the end of the range of all keys that begin with prefix.
 func end(prefix string) []byte {
 	p := []byte(prefix)
 	for i := len(p) - 1; i >= 0; i-- {
@@ -355,7 +357,7 @@ func (e *Etcd) Get(ctx context.Context, key string) (Entry, error) {
 	return reply.KVs[0].entry(), nil
 }
 
-// List returns the entries with a prefix.
+// List returns the entries whose keys begin with prefix.
 func (e *Etcd) List(ctx context.Context, prefix string) ([]Entry, int64, error) {
 	var reply rangeReply
 	err := e.call(ctx, "/v3/kv/range", rangeRequest{Key: []byte(prefix), End: end(prefix)}, &reply, false)
@@ -366,7 +368,7 @@ func (e *Etcd) List(ctx context.Context, prefix string) ([]Entry, int64, error) 
 	return entries, reply.Header.Revision, err
 }
 
-// Commit writes under conditions, in one transaction.
+// Commit writes in one transaction if all conditions hold.
 func (e *Etcd) Commit(ctx context.Context, conditions []Condition, writes []Write) (int64, error) {
 	if err := checkWrites(writes); err != nil {
 		return 0, err
@@ -398,7 +400,7 @@ func (e *Etcd) Commit(ctx context.Context, conditions []Condition, writes []Writ
 	return reply.Header.Revision, nil
 }
 
-// lapsed returns ErrLapsed for etcd's error of a lease that it does not have.
+// lapsed returns ErrLapsed if err is etcd's error for an unknown lease.
 func lapsed(err error) error {
 	if r := (*refusal)(nil); errors.As(err, &r) && strings.Contains(r.text, "requested lease not found") {
 		return ErrLapsed
@@ -406,11 +408,11 @@ func lapsed(err error) error {
 	return err
 }
 
-// Grant makes a lease of whole seconds.
+// Grant makes a lease with a time in whole seconds.
 func (e *Etcd) Grant(ctx context.Context, ttl time.Duration) (Lease, error) {
 	var reply lease
 	seconds := int64((ttl + time.Second - 1) / time.Second)
-	// A lease that nothing uses ends by itself, so that a second try does no harm.
+	// An unused lease ends by itself, so a second try does no harm.
 	err := e.call(ctx, "/v3/lease/grant", lease{TTL: max(1, seconds)}, &reply, false)
 	if err == nil && reply.ID == 0 {
 		err = errors.New("etcd has granted no lease")
@@ -418,7 +420,7 @@ func (e *Etcd) Grant(ctx context.Context, ttl time.Duration) (Lease, error) {
 	return Lease(reply.ID), err
 }
 
-// KeepAlive begins the lease's time again.
+// KeepAlive restarts the lease's time.
 func (e *Etcd) KeepAlive(ctx context.Context, l Lease) error {
 	var reply keepAliveReply
 	if err := e.call(ctx, "/v3/lease/keepalive", lease{ID: int64(l)}, &reply, false); err != nil {
@@ -433,7 +435,7 @@ func (e *Etcd) KeepAlive(ctx context.Context, l Lease) error {
 	return nil
 }
 
-// Revoke ends the lease with its entries. A lease that is over is no error.
+// Revoke ends the lease and deletes its entries. If the lease is already over, Revoke returns nil.
 func (e *Etcd) Revoke(ctx context.Context, l Lease) error {
 	var reply struct{}
 	err := lapsed(e.call(ctx, "/v3/lease/revoke", lease{ID: int64(l)}, &reply, false))
@@ -443,12 +445,13 @@ func (e *Etcd) Revoke(ctx context.Context, l Lease) error {
 	return err
 }
 
-// Watch tells changes.
+// Watch returns a channel of the changes.
 func (e *Etcd) Watch(ctx context.Context, prefix string, from int64) <-chan Change {
 	return watch(ctx, e, prefix, from)
 }
 
-// stream reads one watch to its end, at the member that answered last. After a failure the next one is first.
+// stream reads one watch to its end, at the member that answered last. After a failure, the next call begins with the
+// next member.
 func (e *Etcd) stream(ctx context.Context, prefix string, from int64, heard func(), told func([]Entry, int64)) error {
 	at := e.first.Load()
 	err := e.follow(ctx, e.endpoints[at], prefix, from, heard, told)
@@ -515,7 +518,7 @@ func (e *Etcd) follow(ctx context.Context, endpoint, prefix string, from int64, 
 	}
 }
 
-// A meter bounds the bytes of one message of a stream.
+// A meter limits the size of one message of a stream.
 type meter struct {
 	from io.Reader
 	left int

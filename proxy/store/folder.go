@@ -17,7 +17,7 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Folder is a store in files, for trials on one machine: a file a key, which every process may read.
+// A Folder is a store in files, for trials on one machine. Each key has a file, which every process may read.
 //
 //	DIR/lock               held while a process reads or writes the others
 //	DIR/revision           the revision
@@ -25,17 +25,16 @@ import (
 //	DIR/keys/…/NAME.json   {"revision": …, "lease": …, "value": …}, with the key's parts as folders
 //	DIR/leases/ID          when the lease lapses, in ms since 1970
 //
-// A watch looks at the revision 20 times a second. There is no history: a watch from an old revision begins with a
-// Reset.
+// A watch reads the revision 20 times a second. There is no history: a watch from an old revision begins with a Reset.
 type Folder struct{ dir string }
 
-// poll is how often a watch looks, and lockWait how long a process may hold the lock.
+// poll is the interval at which a watch reads the revision. lockWait is the time limit for getting the lock.
 const (
 	poll     = 50 * time.Millisecond
 	lockWait = 5 * time.Second
 )
 
-// OpenFolder returns the store in dir, which is made if it is missing.
+// OpenFolder returns the store in dir. It creates dir if it does not exist.
 func OpenFolder(dir string) (*Folder, error) {
 	for _, sub := range []string{"keys", "leases"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
@@ -50,7 +49,7 @@ func (f *Folder) String() string { return "folder " + f.dir }
 // Close does nothing: no file stays open.
 func (f *Folder) Close() {}
 
-// kept is the content of a key's file, and a line of the journal.
+// kept is the content of a key's file, and of a line of the journal.
 type kept struct {
 	Key      string          `json:"key,omitempty"` // in the journal
 	Revision int64           `json:"revision,omitempty"`
@@ -70,7 +69,7 @@ func (k *kept) entry(key string) Entry {
 	return e
 }
 
-// locked runs work with the lock, after it has completed a commit under way and removed what has lapsed.
+// locked runs work while it holds the lock. Before that, it completes a commit under way and removes lapsed leases.
 func (f *Folder) locked(ctx context.Context, work func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -121,7 +120,7 @@ func (f *Folder) replace(name string, content []byte) error {
 	return disk.WriteWhole(disk.OS, path, path+".new", content)
 }
 
-// path returns the file of a key. Each part of the key is a name that no part can leave.
+// path returns the file of a key. Each part of the key is escaped, so that no part can name a file outside the folder.
 func (f *Folder) path(key string) string {
 	parts := strings.Split(strings.TrimPrefix(key, "/"), "/")
 	for i, part := range parts {
@@ -133,7 +132,7 @@ func (f *Folder) path(key string) string {
 	return filepath.Join(f.dir, "keys", filepath.Join(parts...)) + ".json"
 }
 
-// key is the reverse of path; "" for a file of another program.
+// key returns the key of a file: the reverse of path. It returns "" for a file of another program.
 func (f *Folder) key(path string) string {
 	rest, ok := strings.CutPrefix(path, filepath.Join(f.dir, "keys")+string(filepath.Separator))
 	rest, isKey := strings.CutSuffix(rest, ".json")
@@ -172,7 +171,8 @@ func (f *Folder) each(prefix string, see func(Entry)) error {
 	})
 }
 
-// read returns the entry of a key. A damaged file is an entry with its text, so that its reader refuses that key alone.
+// read returns the entry of a key. If the file is damaged, the entry's value is its text, so that the reader refuses
+// only that key.
 func (f *Folder) read(key string) (Entry, error) {
 	text, err := os.ReadFile(f.path(key))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,7 +197,7 @@ func (f *Folder) Get(ctx context.Context, key string) (e Entry, err error) {
 	return e, err
 }
 
-// List returns the entries with a prefix.
+// List returns the entries whose keys begin with prefix.
 func (f *Folder) List(ctx context.Context, prefix string) (entries []Entry, revision int64, err error) {
 	err = f.locked(ctx, func() error {
 		if revision, err = f.revision(); err != nil {
@@ -209,7 +209,7 @@ func (f *Folder) List(ctx context.Context, prefix string) (entries []Entry, revi
 	return entries, revision, err
 }
 
-// Commit writes under conditions.
+// Commit writes if all conditions hold.
 func (f *Folder) Commit(ctx context.Context, conditions []Condition, writes []Write) (revision int64, err error) {
 	if err := checkWrites(writes); err != nil {
 		return 0, err
@@ -235,7 +235,7 @@ func (f *Folder) Commit(ctx context.Context, conditions []Condition, writes []Wr
 	return revision, err
 }
 
-// write carries writes out by way of the journal and returns the new revision.
+// write carries out the writes through the journal and returns the new revision.
 func (f *Folder) write(writes []Write) (int64, error) {
 	revision, err := f.revision()
 	if err != nil {
@@ -271,7 +271,7 @@ func (f *Folder) write(writes []Write) (int64, error) {
 	return revision, f.complete()
 }
 
-// complete carries out the journal, if there is one. It may be done twice.
+// complete carries out the journal, if there is one. It is safe to repeat.
 func (f *Folder) complete() error {
 	name := filepath.Join(f.dir, "journal")
 	text, err := os.ReadFile(name)
@@ -318,7 +318,7 @@ func (f *Folder) lease(l Lease) string {
 	return filepath.Join(f.dir, "leases", strconv.FormatInt(int64(l), 10))
 }
 
-// expire removes leases that have lapsed, and their keys.
+// expire removes lapsed leases and their keys.
 func (f *Folder) expire() error {
 	names, err := disk.OS.ReadDir(filepath.Join(f.dir, "leases"))
 	if err != nil {
@@ -369,7 +369,7 @@ func (f *Folder) end(over map[Lease]bool) error {
 	return nil
 }
 
-// The time to live stands in the lease's ID, so that KeepAlive knows it: the low 20 bits are a number of ttlUnit.
+// The lease's ID contains the time to live, so that KeepAlive can read it: the low 20 bits are a multiple of ttlUnit.
 const (
 	ttlBits = 20
 	ttlUnit = 100 * time.Millisecond
@@ -393,7 +393,7 @@ func (f *Folder) renew(l Lease) error {
 		strconv.AppendInt(nil, time.Now().Add(ttl).UnixMilli(), 10))
 }
 
-// KeepAlive begins the lease's time again.
+// KeepAlive restarts the lease's time.
 func (f *Folder) KeepAlive(ctx context.Context, l Lease) error {
 	return f.locked(ctx, func() error {
 		if !disk.Exists(disk.OS, f.lease(l)) {
@@ -403,17 +403,18 @@ func (f *Folder) KeepAlive(ctx context.Context, l Lease) error {
 	})
 }
 
-// Revoke ends the lease with its entries.
+// Revoke ends the lease and deletes its entries.
 func (f *Folder) Revoke(ctx context.Context, l Lease) error {
 	return f.locked(ctx, func() error { return f.end(map[Lease]bool{l: true}) })
 }
 
-// Watch tells changes.
+// Watch returns a channel of the changes.
 func (f *Folder) Watch(ctx context.Context, prefix string, from int64) <-chan Change {
 	return watch(ctx, f, prefix, from)
 }
 
-// stream waits until the revision is from or later. Then the watcher has to list: there is no history.
+// stream waits until the store's revision is at least from. The watcher must then list all entries, because there is no
+// history.
 func (f *Folder) stream(ctx context.Context, _ string, from int64, heard func(), _ func([]Entry, int64)) error {
 	ticks := time.NewTicker(poll)
 	defer ticks.Stop()

@@ -2,8 +2,8 @@ package store
 
 import "context"
 
-// Peers returns the registered proxies of the product that reach the store, in the order of their IDs. Entries that are
-// damaged or foreign are left out: Follow tells of them.
+// Peers returns the registered proxies of the product that reach the store, ordered by ID. It skips entries that are
+// damaged or unknown, because Follow reports them.
 func (c *Client) Peers(ctx context.Context) (peers []Proxy, err error) {
 	present, _, err := c.store.List(ctx, KeyOf(c.prefix, c.product, "present", ""))
 	if err != nil {

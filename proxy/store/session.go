@@ -14,12 +14,13 @@ type Session struct {
 	limit atomic.Int64 // when it may lapse, in nanoseconds since begin
 }
 
-// begin is the origin of limits. The clock also runs while this process is stopped.
+// begin is the instant from which limits are counted. The clock also runs while this process is suspended.
 var begin = time.Now()
 
 // NewSession grants a lease and keeps it alive until ctx ends or the lease lapses.
 //
-// store.L1. Lost is closed before the lease can lapse in the store: ttl after the last success began, less a sixth.
+// store.L1. Lost is closed before the lease can lapse in the store. The limit is the begin of the last successful call
+// plus five sixths of ttl.
 func NewSession(ctx context.Context, s Store, ttl time.Duration) (*Session, error) {
 	began := time.Now()
 	lease, err := s.Grant(ctx, ttl)
@@ -32,11 +33,11 @@ func NewSession(ctx context.Context, s Store, ttl time.Duration) (*Session, erro
 	return n, nil
 }
 
-// Lost is closed when the lease may lapse, or ctx has ended.
+// Lost returns a channel that is closed when the lease may lapse, or when ctx has ended.
 func (n *Session) Lost() <-chan struct{} { return n.lost }
 
-// Holds reports whether the lease cannot have lapsed yet. It is true to the moment, also right after this process was
-// stopped and continued, when Lost is not closed yet.
+// Holds reports whether the lease cannot have lapsed yet. The result is exact even right after this process was
+// suspended, when Lost may not be closed yet.
 func (n *Session) Holds() bool {
 	select {
 	case <-n.lost:
@@ -46,7 +47,7 @@ func (n *Session) Holds() bool {
 	}
 }
 
-// extend sets the limit after a success that began at a time (store.L1).
+// extend sets the limit after a successful call that began at began (store.L1).
 func (n *Session) extend(began time.Time, ttl time.Duration) time.Time {
 	limit := began.Add(ttl - ttl/6)
 	n.limit.Store(int64(limit.Sub(begin)))
@@ -79,20 +80,20 @@ func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began ti
 	}
 }
 
-// A Leadership is held until Lost.
+// A Leadership lasts until Lost is closed.
 type Leadership struct {
 	*Session
-	// Condition holds while this leader leads: with it in each Commit, a leader that was stopped for a while writes
+	// Condition holds while this process leads. With it in each Commit, a leader that was suspended for a while writes
 	// nothing.
 	Condition Condition
 	store     Store
 	cancel    context.CancelFunc
 }
 
-// Campaign waits until no other process leads under key, and then leads with value. told gets the value of each other
-// leader that it waits for.
+// Campaign waits until no other process leads under key, and then leads with value. It calls told with the value of
+// each other leader that it waits for.
 //
-// Errors: those of ctx. An outage of the store is waited for, and told gets it.
+// Errors: those of ctx. During an outage of the store, Campaign calls told with the problem and keeps waiting.
 func Campaign(ctx context.Context, s Store, key string, value []byte, ttl time.Duration,
 	told func(leader []byte, problem error)) (*Leadership, error) {
 	watching, stop := context.WithCancel(ctx)
@@ -135,7 +136,7 @@ func Campaign(ctx context.Context, s Store, key string, value []byte, ttl time.D
 	}
 }
 
-// lead takes the key if it is absent.
+// lead creates the key and becomes the leader, if the key is absent.
 func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Duration) (*Leadership, error) {
 	keeping, cancel := context.WithCancel(ctx)
 	session, err := NewSession(keeping, s, ttl)
@@ -154,7 +155,7 @@ func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Durat
 	return &Leadership{Session: session, Condition: Condition{key, revision}, store: s, cancel: cancel}, nil
 }
 
-// Resign ends the leadership at once, so that the next leader need not wait for the lease.
+// Resign ends the leadership at once, so that the next leader does not have to wait for the lease to lapse.
 func (l *Leadership) Resign(ctx context.Context) {
 	l.cancel()
 	_ = l.store.Revoke(ctx, l.Lease) // else it lapses

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings are the directives about the store, for proxies and dashboards alike.
+// Settings are the directives about the store, which proxies and dashboards share.
 type Settings struct {
 	Address        setting.String // store
 	Prefix         setting.String
@@ -22,7 +22,7 @@ type Settings struct {
 	TimeoutMs      setting.Int
 }
 
-// Rows returns the settings' rows. It gives every setting its default.
+// Rows returns the settings' rows. It sets every setting to its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewString("store", &s.Address, "", setting.Immutable, setting.CheckString(checkStore)),
@@ -36,7 +36,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// Schemes of the directive store.
+// The directive store has one of these schemes.
 const (
 	plain   = "etcd://"
 	secured = "etcds://"
@@ -56,7 +56,7 @@ func checkStore(address string) error {
 	return err
 }
 
-// members returns the addresses of an etcd.
+// members returns the addresses of the members of an etcd.
 func members(address string) (list []string, secure bool, err error) {
 	rest, ok := strings.CutPrefix(address, plain)
 	if !ok {
@@ -81,7 +81,7 @@ func checkPrefix(prefix string) error {
 	return nil
 }
 
-// Open opens the store that the settings name. It reads certificates; it does not connect.
+// Open opens the store that the settings name. It reads the certificates but does not connect.
 func Open(s *Settings) (Store, error) {
 	address := s.Address.Get()
 	if address == "" {
@@ -107,7 +107,7 @@ func Open(s *Settings) (Store, error) {
 	return OpenEtcd(list, o), nil
 }
 
-// tls makes the configuration of connections to etcd.
+// tls returns the TLS configuration for connections to etcd.
 func (s *Settings) tls() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if file := s.CAFile.Get(); file != "" {

@@ -9,7 +9,7 @@ import (
 
 // SlotOf returns a key's slot by the product's rule.
 //
-// Codis's rule is CRC-32 of the key, or of the text between its first { and the next }, which may be empty.
+// Codis's rule is CRC-32 of the key, or of the text between its first { and the next }. This text may be empty.
 // Source: for crc16 the Redis Cluster specification, for crc32 Codis 3.
 func (p *Product) SlotOf(key []byte) int {
 	if p.Hash != HashCRC32 {

@@ -1,7 +1,7 @@
-// Package store is the coordination store of the proxy tier: which groups serve which slots, and which proxies know it.
+// Package store is the coordination store of the proxies: which groups serve which slots, and which proxies know it.
 //
-// Owner: its caller; any goroutine may call a Store. Nothing on the way of a client's request waits for it.
-// Never: knows the data servers, keeps a password of theirs, or trusts an entry that it has not validated.
+// Owner: its caller; any goroutine may call a Store. No client's request waits for it.
+// Never: knows the data servers, keeps their passwords, or trusts an entry that it has not validated.
 // Start here; etcd.go and folder.go are the two stores, entries.go is the tree, client.go is a proxy's side.
 package store
 
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Errors of every store. Others are the network's or the disk's.
+// Every store returns these errors. Other errors are the network's or the disk's.
 var (
 	ErrNotFound = errors.New("there is no such entry")
 	ErrConflict = errors.New("the entry has changed meanwhile")
@@ -22,7 +22,7 @@ var (
 	ErrLost     = errors.New("another dashboard leads")
 )
 
-// A MaybeError is a write without an answer: the store may have carried it out.
+// A MaybeError is the error of a write without an answer: the store may have carried it out.
 type MaybeError struct{ Err error }
 
 func (e *MaybeError) Error() string {
@@ -39,7 +39,8 @@ type Entry struct {
 	Lease    Lease  // the entry ends with it; 0: it stays
 }
 
-// A Condition holds while Revision is that of the key's last change; 0: while the key is absent.
+// A Condition holds while Revision is the revision of the key's last change. With revision 0, it holds while the key is
+// absent.
 type Condition struct {
 	Key      string
 	Revision int64
@@ -54,7 +55,7 @@ type Write struct {
 	Prefix bool // with Delete
 }
 
-// A Lease is an entry's lifetime: entries with a lapsed lease are gone.
+// A Lease limits the lifetime of entries: when the lease lapses, its entries are deleted.
 type Lease int64
 
 // A Change is a set of changed entries, in the order of their revisions.
@@ -62,36 +63,38 @@ type Change struct {
 	Reset    bool // Entries are all that exist; others that were known are gone
 	Entries  []Entry
 	Revision int64 // the state of the store that Entries lead to
-	// Err says that the store does not answer. The watch continues, and tells each outage once.
+	// Err means that the store does not answer. The watch continues, and reports each outage once.
 	Err error
 }
 
 // A Store keeps small entries under keys such as /spindle/shop/slots.
 //
 // store.S1. A revision numbers each change of the whole store, and ascends.
-// store.S2. Commit does all its writes or none, and only while all conditions hold.
-// store.S3. A watch misses no last value. It may skip values in between, and then begins again with a Reset.
+// store.S2. Commit does all its writes if all conditions hold, and otherwise none.
+// store.S3. A watch reports the last value of every key. It may skip earlier values, and then starts again with a
+// Reset.
 //
 // Every call has its own deadline within that of ctx.
 type Store interface {
 	// Get returns an entry. Errors: ErrNotFound.
 	Get(ctx context.Context, key string) (Entry, error)
-	// List returns the entries with a prefix, ordered by key, and the revision at which they are so.
+	// List returns the entries whose keys begin with prefix, ordered by key, and the revision of this state.
 	List(ctx context.Context, prefix string) (entries []Entry, revision int64, err error)
-	// Commit writes under conditions and returns the new revision. Errors: ErrConflict; a *MaybeError; ErrLapsed for a
-	// write whose lease is over.
+	// Commit writes if all conditions hold and returns the new revision. Errors: ErrConflict; a *MaybeError; ErrLapsed
+	// for a write whose lease is over.
 	Commit(ctx context.Context, conditions []Condition, writes []Write) (revision int64, err error)
-	// Watch tells the changes after revision from until ctx ends, which closes the channel. 0 begins with a Reset.
+	// Watch returns a channel of the changes after revision from. If from is 0, the first change is a Reset. The
+	// channel is closed when ctx ends.
 	Watch(ctx context.Context, prefix string, from int64) <-chan Change
 	// Grant makes a lease of at least ttl.
 	Grant(ctx context.Context, ttl time.Duration) (Lease, error)
-	// KeepAlive begins the lease's time again. Errors: ErrLapsed.
+	// KeepAlive restarts the lease's time. Errors: ErrLapsed.
 	KeepAlive(ctx context.Context, lease Lease) error
-	// Revoke ends the lease with its entries.
+	// Revoke ends the lease and deletes its entries.
 	Revoke(ctx context.Context, lease Lease) error
-	// Close ends idle connections. Watches end with their contexts.
+	// Close closes idle connections. Watches end with their contexts.
 	Close()
-	// String names the store for logs, without passwords.
+	// String returns the store's name for logs, without passwords.
 	String() string
 }
 
@@ -100,14 +103,14 @@ func Put(ctx context.Context, s Store, key string, value []byte, condition Condi
 	return s.Commit(ctx, []Condition{condition}, []Write{{Key: key, Value: value}})
 }
 
-// bounds of what a store takes.
+// These limits bound the keys and values of every store.
 const (
 	maxKey   = 512
 	maxValue = 1 << 20
 	maxReply = 64 << 20
 )
 
-// checkWrites refuses writes that no store takes.
+// checkWrites refuses writes that exceed the limits of stores.
 func checkWrites(writes []Write) error {
 	for _, w := range writes {
 		switch {
@@ -120,7 +123,7 @@ func checkWrites(writes []Write) error {
 	return nil
 }
 
-// pause waits before try number n of something that failed: 50 ms at first, 2 s at most.
+// pause waits before the try number n: 50 ms at first, 2 s at most.
 func pause(ctx context.Context, n int) {
 	wait := min(50*time.Millisecond<<min(n, 10), 2*time.Second)
 	select {

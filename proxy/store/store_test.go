@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
-// limit is for anything that a test waits for.
+// limit is the time limit for anything that a test waits for.
 var limit = testkit.Slowly(60 * time.Second)
 
 func within(t *testing.T) context.Context {
@@ -97,7 +97,7 @@ func TestStore(t *testing.T) {
 			entries[0].Revision != second) {
 			t.Errorf("%+v", entries)
 		}
-		// One failed condition keeps all writes out.
+		// If one condition fails, no write is done.
 		_, err = s.Commit(ctx, []Condition{{"/a", second}, {"/b/c", first}}, []Write{{Key: "/a", Delete: true}})
 		if !errors.Is(err, ErrConflict) {
 			t.Errorf("%v", err)
@@ -116,7 +116,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// TestCompareAndPut: many writers that increment one number by compare and put lose no increment.
+// TestCompareAndPut: many writers increment one number by compare and put, and no increment is lost.
 func TestCompareAndPut(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)
@@ -149,8 +149,8 @@ func TestCompareAndPut(t *testing.T) {
 	})
 }
 
-// TestWatchModel changes entries by chance. The changes of a watch add up to the entries of a list. That holds for a
-// watch from the beginning, and for one from the middle.
+// TestWatchModel changes random entries. The changes that a watch reports add up to the entries of a list. That holds
+// for a watch from the beginning, and for a watch from the middle.
 func TestWatchModel(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)
@@ -184,7 +184,7 @@ func TestWatchModel(t *testing.T) {
 	})
 }
 
-// A mirror is the state that a watch leads to.
+// A mirror is the state that results from the changes of a watch.
 type mirror struct {
 	mu     sync.Mutex
 	values map[string]string
@@ -286,8 +286,8 @@ func TestLease(t *testing.T) {
 	})
 }
 
-// TestElection: of several candidates one leads at a time, the next one after it resigns, and a write of a former
-// leader is refused.
+// TestElection: only one candidate leads at a time, and the next one leads after it resigns. A write of a former leader
+// is refused.
 func TestElection(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)
@@ -328,7 +328,7 @@ func TestElection(t *testing.T) {
 	})
 }
 
-// A beaten is a store in which another process takes the key first, and is gone before a watch looks.
+// A beaten is a store in which another process creates the key first, and deletes it before a watch begins.
 type beaten struct {
 	Store
 	commits atomic.Int64
@@ -341,7 +341,8 @@ func (b *beaten) Commit(ctx context.Context, conditions []Condition, writes []Wr
 	return b.Store.Commit(ctx, conditions, writes)
 }
 
-// TestCampaignAfterAShortReign: a candidate that was beaten leads soon, although no watch has told of the winner.
+// TestCampaignAfterAShortReign: a candidate that lost to a short leader leads soon, even if no watch has reported that
+// leader.
 func TestCampaignAfterAShortReign(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx := within(t)
@@ -354,7 +355,7 @@ func TestCampaignAfterAShortReign(t *testing.T) {
 	})
 }
 
-// TestCompaction: a watch whose revisions were compacted meanwhile begins again with a list.
+// TestCompaction: if the revisions of a watch were compacted, the watch starts again with a list.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	s := open(t, testkit.StartEtcd(t, 1))
@@ -381,7 +382,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// leader returns the member that leads. Each member names it in its status.
+// leader returns the index of the member that leads. Each member reports the leader in its status.
 func leader(t *testing.T, e *testkit.Etcd) int {
 	t.Helper()
 	found := -1
@@ -406,7 +407,7 @@ func leader(t *testing.T, e *testkit.Etcd) int {
 	return found
 }
 
-// TestChangeOfLeader kills the leader of three members, again and again. Watches, leases and writes continue.
+// TestChangeOfLeader repeatedly kills the leader of three members. Watches, leases and writes continue.
 func TestChangeOfLeader(t *testing.T) {
 	t.Parallel()
 	e := testkit.StartEtcd(t, 3)
@@ -435,7 +436,7 @@ func TestChangeOfLeader(t *testing.T) {
 	}
 }
 
-// TestOutage: with etcd down for some seconds a watch says so once, and then continues.
+// TestOutage: when etcd is down for some seconds, a watch reports it once and then continues.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	e := testkit.StartEtcd(t, 1)
@@ -459,8 +460,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestUserAndPassword: an etcd with authentication takes no call without the password, and a token that etcd has
-// forgotten is renewed.
+// TestUserAndPassword: an etcd with authentication refuses calls without the password. A token that etcd has forgotten
+// is renewed.
 func TestUserAndPassword(t *testing.T) {
 	t.Parallel()
 	e := testkit.StartEtcd(t, 1, "--auth-token-ttl", "1")
@@ -512,7 +513,7 @@ func TestUserAndPassword(t *testing.T) {
 	watched.await(t, right)
 }
 
-// TestCertificates: with etcds:// a store speaks TLS, and shows etcd a certificate. Settings name the files.
+// TestCertificates: with etcds:// a store uses TLS and presents a client certificate to etcd. Settings name the files.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	c := testkit.NewCertificates(t)
@@ -551,7 +552,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestStoppedMembers stops members that do not end: calls and watches go to the others within their deadlines.
+// TestStoppedMembers suspends members without killing them. Calls and watches switch to the other members within their
+// deadlines.
 func TestStoppedMembers(t *testing.T) {
 	t.Parallel()
 	e := testkit.StartEtcd(t, 3)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A Table is what a proxy needs to know of a product. It does not change once made.
+// A Table is the part of a product that a proxy needs. It does not change once made.
 type Table struct {
-	// Revision is that of the newest entry that the table is made of. A proxy confirms it.
+	// Revision is the revision of the newest entry in the table. A proxy confirms it.
 	Revision  int64
 	Product   Product
 	Sentinels *Sentinels        // nil: none watch the groups
@@ -16,17 +16,17 @@ type Table struct {
 	Slots     []Slot            // Product.Slots of them; empty for a cluster
 }
 
-// A Slot is where requests for a slot are sent.
+// A Slot says where requests for a slot are sent.
 type Slot struct {
 	Group  string // whose primary serves it; "": none, and requests are refused
 	Source string // while it migrates: a key is moved from this group's primary before its request is sent; else ""
 	Held   bool   // requests wait, until a table in which the slot is not held
 }
 
-// A view is the validated entries of a product, as far as proxies need them.
+// A view holds the validated entries of a product that proxies need.
 //
-// store.V1. A refused entry leaves the last good one of its key in force.
-// store.V2. A table is whole: each group that its slots name exists.
+// store.V1. If an entry is refused, the last valid entry of its key stays in force.
+// store.V2. A table is complete: each group that its slots name exists.
 type view struct {
 	root    string // with the last slash
 	entries map[string]Checked
@@ -38,7 +38,7 @@ func newView(root string) *view {
 	return &view{root: root, entries: map[string]Checked{}, newest: map[string]int64{}}
 }
 
-// typeOf returns an empty entry of the type that belongs under a key; nil for one that tables do not need.
+// typeOf returns an empty entry of the type that belongs under a key. It returns nil for a key that tables do not need.
 func (v *view) typeOf(key string) Checked {
 	name := strings.TrimPrefix(key, v.root)
 	switch {
@@ -54,7 +54,7 @@ func (v *view) typeOf(key string) Checked {
 	return nil
 }
 
-// take applies a change. relevant says that a table may differ. Each refused entry is a problem.
+// take applies a change. relevant means that the table may have changed. problems has one error per refused entry.
 func (v *view) take(c Change) (relevant bool, problems []error) {
 	there := map[string]bool{}
 	for _, e := range c.Entries {
@@ -87,7 +87,7 @@ func (v *view) take(c Change) (relevant bool, problems []error) {
 	return relevant, problems
 }
 
-// decode also holds that the entry's name is that of its key.
+// decode decodes an entry, and checks that its name is that of its key.
 func (v *view) decode(e Entry, into Checked) error {
 	if err := Decode(e, into); err != nil {
 		return err
@@ -115,10 +115,10 @@ func (v *view) forget(key string, revision int64) bool {
 	return true
 }
 
-// errNoProduct is the state before a product has been created, and after it has been deleted.
+// errNoProduct is the error while the product does not exist.
 var errNoProduct = errors.New("the store has no such product")
 
-// table makes a table of the entries. Errors: why they make none.
+// table makes a table from the entries. Errors: the reason why the entries make no table.
 func (v *view) table() (*Table, error) {
 	product, _ := v.entries[v.root+"product"].(*Product)
 	if product == nil {

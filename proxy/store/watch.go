@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// errCompacted ends a stream whose next revision the store no longer has.
+// errCompacted ends a stream if the store no longer has its next revision.
 var errCompacted = errors.New("the store no longer has the changes since the last one seen")
 
-// quiet is how long a stream may be silent before the watcher compares what it knows with a list. A connection that was
-// cut without a word looks like one without events.
+// quiet is how long a stream may be silent before the watcher compares its state with a list. A connection that broke
+// silently looks like a connection without events.
 const quiet = 10 * time.Second
 
-// A source is what a watcher needs of its store.
+// A source is the part of a store that a watcher needs.
 type source interface {
 	List(ctx context.Context, prefix string) ([]Entry, int64, error)
-	// stream calls told for each group of changes from revision from. It returns when the stream ends; heard is called
-	// for each sign of life. Errors: errCompacted.
+	// stream calls told for each group of changes from revision from. It calls heard whenever the store answers. It
+	// returns when the stream ends. Errors: errCompacted.
 	stream(ctx context.Context, prefix string, from int64, heard func(), told func([]Entry, int64)) error
 }
 
@@ -73,7 +73,7 @@ func (w *watcher) run(ctx context.Context) {
 
 var errQuiet = errors.New("the stream was silent")
 
-// stream follows one stream to its end.
+// stream reads one stream to its end.
 func (w *watcher) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -98,7 +98,7 @@ func (w *watcher) stream(ctx context.Context) error {
 	return err
 }
 
-// list tells all entries, unless they are those known.
+// list sends all entries as a Reset, unless they are the known ones.
 func (w *watcher) list(ctx context.Context) error {
 	entries, revision, err := w.source.List(ctx, w.prefix)
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *watcher) list(ctx context.Context) error {
 	return nil
 }
 
-// fail tells an outage once.
+// fail reports an outage, once.
 func (w *watcher) fail(ctx context.Context, err error) {
 	if err == nil || w.down {
 		return
@@ -133,7 +133,7 @@ func (w *watcher) tell(ctx context.Context, c Change) {
 	}
 }
 
-// jitter returns between 3/4 and 5/4 of d, so that many processes do not act at the same moment.
+// jitter returns a random time between 3/4 and 5/4 of d, so that many processes do not act at the same moment.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + time.Duration(rand.Int64N(int64(d)/2+1))
 }

@@ -9,8 +9,8 @@ import (
 // maxSlots bounds the number of slots of any deployment.
 const maxSlots = 16384
 
-// address joins host and port. An empty host is asked, the host that the answer has come from. ok is false if either is
-// not known.
+// address joins host and port. If host is empty, it uses asked, the host that sent the reply. ok is false if host or
+// port is unknown.
 func address(host string, port int64, asked string) (addr string, ok bool) {
 	if host == "" {
 		host = asked
@@ -22,7 +22,7 @@ func address(host string, port int64, asked string) (addr string, ok bool) {
 	return net.JoinHostPort(host, strconv.FormatInt(port, 10)), true
 }
 
-// hostOf returns the host of "host:port"; "" if it has none.
+// hostOf returns the host of "host:port", or "" if there is none.
 func hostOf(addr string) string {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A view is a cluster as one of its nodes sees it.
+// A view is a cluster from the point of view of one of its nodes.
 type view struct {
 	epoch  uint64 // cluster_current_epoch; 0: not known
 	shards []viewShard
@@ -27,11 +27,11 @@ type node struct {
 	failed bool
 }
 
-// readShards reads a reply to CLUSTER SHARDS. asked is the address of the node that has answered; with tls the ports
-// for TLS are taken.
+// readShards reads a reply to CLUSTER SHARDS. asked is the address of the node that replied. If tls is true, it uses
+// the TLS ports.
 //
-// Shape: a shard without slots is left out, and so is a node whose address is not known.
-// Errors: a reply that no node sends; nothing of it can be trusted.
+// Shape: shards without slots are left out, and so are nodes with an unknown address.
+// Errors: a reply that no node sends; nothing in it can be trusted.
 func readShards(reply respclient.Value, asked string, tls bool) (v view, err error) {
 	if err := reply.Err(); err != nil {
 		return v, err
@@ -63,7 +63,7 @@ func readShards(reply respclient.Value, asked string, tls bool) (v view, err err
 	return v, v.check()
 }
 
-// readNode reads a node of CLUSTER SHARDS. ok is false if its address is not known.
+// readNode reads a node of CLUSTER SHARDS. ok is false if its address is unknown.
 func readNode(v respclient.Value, asked string, tls bool) (n node, ok bool) {
 	id, _ := v.Get("id")
 	n.id = id.Text
@@ -132,14 +132,14 @@ func readSlotNode(v respclient.Value, asked string) (n node, ok bool) {
 	return n, ok
 }
 
-// add adds a shard. Its slots have no owner if no primary is known.
+// add adds a shard. If known is false, the shard has no known primary, and its slots have no owner.
 func (v *view) add(s viewShard, known bool) {
 	if known && len(s.ranges) > 0 {
 		v.shards = append(v.shards, s)
 	}
 }
 
-// check refuses a view without slots, and one that contradicts itself.
+// check refuses a view without slots, and a view that contradicts itself.
 func (v *view) check() error {
 	if len(v.shards) == 0 {
 		return fmt.Errorf("it knows of no slot that a node serves")
@@ -169,7 +169,7 @@ func (v *view) check() error {
 	return nil
 }
 
-// readEpoch reads cluster_current_epoch from a reply to CLUSTER INFO; 0 if it is not there.
+// readEpoch reads cluster_current_epoch from a reply to CLUSTER INFO. It returns 0 if the field is missing.
 func readEpoch(reply respclient.Value) uint64 {
 	for line := range strings.SplitSeq(reply.Text, "\r\n") {
 		if value, is := strings.CutPrefix(line, "cluster_current_epoch:"); is {

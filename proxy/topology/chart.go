@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A chart decides what a cluster looks like, from the views of its nodes and from redirections. It does no I/O.
+// A chart computes the state of a cluster from the views of its nodes and from redirections. It does no I/O.
 //
-// topology.C1. A view whose epoch is below that of the current Map is stale: its node has missed changes. It counts
-// only when more than half of the known nodes have such views, as after a reset of the cluster.
-// topology.C2. A slot that a view leaves without an owner keeps its shard for as long as holeGrace. In a failover nodes
-// hear that the old primary has no slots before they hear that the new one has them. The old owner answers meanwhile,
-// with a redirection or an error.
+// topology.C1. A view whose epoch is below that of the current Map is stale: its node has missed changes. It is
+// accepted only when more than half of the known nodes have such views, as after a reset of the cluster.
+// topology.C2. If a view leaves a slot without an owner, the slot keeps its shard for holeGrace. In a failover, nodes
+// learn that the old primary has no slots before they learn that the new primary has them. The old owner replies
+// meanwhile, with a redirection or an error.
 type chart struct {
 	now   *Map
 	epoch uint64
@@ -21,14 +21,14 @@ type chart struct {
 	holes time.Time       // when the first view of a row left slots without an owner; zero: the last one left none
 }
 
-// maxNodes bounds the nodes of a shard that are remembered.
+// maxNodes is the maximum number of nodes that are remembered of a shard.
 const maxNodes = 64
 
 // holeGrace is longer than a failover.
 const holeGrace = 10 * time.Second
 
-// take takes the view of the node at from, at an instant. It returns a new Map, or nil if nothing has changed. With
-// holes, slots of the Map have no owner in the view: another view should follow soon.
+// take processes the view of the node at from, at an instant. It returns a new Map, or nil if nothing has changed. If
+// holes is true, the view leaves slots of the Map without an owner, and another view should follow soon.
 //
 // Errors: the view is stale.
 func (c *chart) take(v view, from string, at time.Time) (m *Map, holes bool, err error) {
@@ -77,7 +77,7 @@ func (c *chart) hasHoles(next *Map) bool {
 	return false
 }
 
-// patch gives slots without an owner their shards of the current Map.
+// patch gives each slot without an owner to its shard in the current Map.
 func (c *chart) patch(next *Map) {
 	place := map[*Shard]uint16{}
 	for slot, i := range next.owners {
@@ -110,7 +110,7 @@ func (c *chart) size() (n int) {
 	return n
 }
 
-// set numbers a Map and makes it the current one.
+// set sets the version of a Map and makes it the current Map.
 func (c *chart) set(next *Map) *Map {
 	next.Version = 1
 	if c.now != nil {
@@ -120,7 +120,7 @@ func (c *chart) set(next *Map) *Map {
 	return next
 }
 
-// build makes the Map of a view. Shards keep their IDs.
+// build makes a Map from a view. Shards keep their IDs.
 func (c *chart) build(v view) *Map {
 	m := &Map{owners: emptySlots(maxSlots)}
 	ids := c.adopt(v)
@@ -158,7 +158,7 @@ func (c *chart) build(v view) *Map {
 	return m
 }
 
-// share puts shards of the current Map in the place of equal ones.
+// share replaces shards of m by equal shards of the current Map.
 func (c *chart) share(m *Map) {
 	for i, s := range m.Shards {
 		if old := c.byID(s.ID); old != nil && old.equal(s) && slices.Equal(old.nodes, s.nodes) {
@@ -167,8 +167,9 @@ func (c *chart) share(m *Map) {
 	}
 }
 
-// adopt finds the IDs of a view's shards. A shard is the one that had the same primary, or else the one that had its
-// primary as a replica. Otherwise it is one that had any of its nodes. A new shard's ID is its primary's.
+// adopt finds the IDs of a view's shards. A shard keeps the ID of the shard that had the same primary, or else of the
+// shard that had its primary as a replica. Otherwise it keeps the ID of a shard that had any of its nodes. A new
+// shard's ID is its primary's.
 func (c *chart) adopt(v view) []string {
 	ids := make([]string, len(v.shards))
 	used := map[string]bool{}
@@ -204,7 +205,7 @@ func (s *Shard) has(n node) bool {
 	return n.id != "" && slices.Contains(s.nodes, n.id) || s.Primary == n.addr || s.replica(n.addr) != nil
 }
 
-// moved takes a redirection: slot is served by the primary at addr. It returns a new Map, or nil if that was known.
+// moved processes a redirection: the primary at addr serves slot. It returns a new Map, or nil if nothing has changed.
 func (c *chart) moved(slot int, addr string) *Map {
 	if c.now == nil || slot < 0 || slot >= len(c.now.owners) {
 		return nil
@@ -233,7 +234,7 @@ func (c *chart) moved(slot int, addr string) *Map {
 	return c.set(next)
 }
 
-// promoted returns the shard after its replica at addr took over. All its slots follow.
+// promoted returns the shard after its replica at addr has become the primary. The shard keeps all its slots.
 func (c *chart) promoted(s *Shard, addr string) *Shard {
 	next := &Shard{ID: s.ID, Primary: addr, nodes: s.nodes}
 	for _, r := range s.Replicas {
@@ -244,7 +245,7 @@ func (c *chart) promoted(s *Shard, addr string) *Shard {
 	return next
 }
 
-// replica returns the Replica of an address, the same one in all Maps.
+// replica returns the Replica of an address. All Maps share one Replica per address.
 func (c *chart) replica(addr string) *Replica {
 	if c.now != nil {
 		for _, s := range c.now.Shards {

@@ -12,7 +12,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// value makes a reply from text: words are strings, numbers integers, - null, and brackets arrays.
+// value makes a reply from text: words are strings, numbers are integers, - is null, and brackets are arrays.
 func value(t testing.TB, s string) respclient.Value {
 	t.Helper()
 	s = strings.NewReplacer("[", " [ ", "]", " ] ").Replace(s)
@@ -40,7 +40,7 @@ func value(t testing.TB, s string) respclient.Value {
 	return stack[0]
 }
 
-// describe says what a Map has: shards with their replicas, and ranges of slots.
+// describe returns a Map as text: its shards with their replicas, and ranges of slots.
 func describe(m *Map) string {
 	if m == nil {
 		return "none"
@@ -69,7 +69,7 @@ func describe(m *Map) string {
 	return strings.TrimSuffix(out.String(), "; ")
 }
 
-// shard is a shard of CLUSTER SHARDS: its slots and its nodes, each "ID HOST PORT ROLE HEALTH".
+// shard returns a shard of CLUSTER SHARDS as text: its slots and its nodes, each "ID HOST PORT ROLE HEALTH".
 func shard(slots string, nodes ...string) string {
 	out := "[slots [" + slots + "] nodes ["
 	for _, n := range nodes {
@@ -172,7 +172,7 @@ func TestSlotsAreRead(t *testing.T) {
 	}
 }
 
-// TestChart plays views and redirections. Each step is a view of a node with its epoch, or "moved SLOT ADDR".
+// TestChart plays views and redirections. Each step is a node's view with its epoch, or "moved SLOT ADDR".
 func TestChart(t *testing.T) {
 	three := []string{shard("0 99", "a h1 1 master online", "b h2 2 replica online"),
 		shard("100 199", "c h3 3 master online", "d h4 4 replica online"), shard("200 299", "e h5 5 master online")}
@@ -288,7 +288,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestWhatStaysIsShared: a new Map has the shards of the one before that have not changed, and all its replicas.
+// TestWhatStaysIsShared: a new Map shares unchanged shards and all replicas with the previous Map.
 func TestWhatStaysIsShared(t *testing.T) {
 	var c chart
 	take := func(reply string) *Map {
@@ -351,7 +351,8 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// FuzzView: whatever a node sends, it is refused, or it makes a Map in which each slot's shard is there.
+// FuzzView: for any bytes from a node, either the view is refused, or it makes a Map in which the shard of each slot
+// exists.
 func FuzzView(f *testing.F) {
 	f.Add([]byte(
 		"*1\r\n*4\r\n$5\r\nslots\r\n*2\r\n:0\r\n:5\r\n$5\r\nnodes\r\n*1\r\n*8\r\n+id\r\n+a\r\n+port\r\n:1\r\n+endpoint\r\n+h\r\n+role\r\n+master\r\n"))

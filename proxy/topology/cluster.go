@@ -10,7 +10,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Options say how a Redis Cluster is found.
+// Options configure how a Finder finds a Redis Cluster.
 type Options struct {
 	Seeds   []string // host:port of some nodes
 	Access  Access
@@ -20,7 +20,7 @@ type Options struct {
 	Log     *logging.Logger
 }
 
-// A Finder keeps a Map true. Close ends it.
+// A Finder keeps a Map up to date. Close ends it.
 type Finder struct {
 	*keeper
 	rounds
@@ -31,7 +31,7 @@ type Finder struct {
 	trouble trouble
 }
 
-// New starts a Finder for a Redis Cluster. It asks the seeds once before it returns.
+// New starts a Finder for a Redis Cluster. It queries the seeds once before it returns.
 func New(o Options) *Finder {
 	f := &Finder{keeper: newKeeper(maxSlots), options: o}
 	f.rounds = newRounds(o.Every, o.Soonest, rand.Int64N)
@@ -49,7 +49,7 @@ func (f *Finder) Close() {
 	f.stop()
 }
 
-// Moved takes a redirection: the server at addr serves slot. The Map changes at once, and a refresh follows.
+// Moved processes a redirection: the server at addr serves slot. The Map changes at once, and a refresh follows.
 func (f *Finder) Moved(slot int, addr string) {
 	if m := f.Current(); slot >= 0 && slot < m.Slots() {
 		if s := m.Shard(slot); s != nil && s.Primary == addr {
@@ -65,7 +65,7 @@ func (f *Finder) Moved(slot int, addr string) {
 	f.Refresh()
 }
 
-// refresh asks one node after the other, until one has a view that counts.
+// refresh asks the nodes one by one, until one returns a view of the cluster that the chart accepts.
 func (f *Finder) refresh() {
 	f.mu.Lock()
 	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, rand.Shuffle)
@@ -129,13 +129,13 @@ func (f *Finder) ask(addr string) (v view, err error) {
 	return v, err
 }
 
-// isUnknown reports whether an error is that of a server that does not know a subcommand.
+// isUnknown reports whether an error is the reply of a server that does not have a subcommand.
 func isUnknown(err error) bool {
 	var reply respclient.ReplyError
 	return errors.As(err, &reply) && strings.Contains(strings.ToLower(string(reply)), "unknown subcommand")
 }
 
-// inOrder lists the nodes to ask: hint first, then the primaries and the replicas by chance, then the seeds.
+// inOrder lists the nodes to ask: hint first, then the primaries and the replicas in random order, then the seeds.
 func inOrder(seeds []string, m *Map, hint string, shuffle func(n int, swap func(i, j int))) (nodes []string) {
 	seen := map[string]bool{"": true}
 	add := func(some []string) {

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Access is how a Finder reaches servers.
+// Access configures how a Finder connects to servers.
 type Access struct {
 	User     string // "": the default user
 	Password string // "": none is sent

@@ -11,7 +11,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// standing is what INFO replication says of a server.
+// A standing holds the fields of a server's INFO replication.
 type standing struct {
 	primary bool
 	linked  bool  // a replica's link to its primary is up
@@ -50,8 +50,8 @@ func readStanding(reply respclient.Value) (s standing, err error) {
 	return s, nil
 }
 
-// A history has a primary's offsets of some instants, oldest first. From a replica's offset it tells how late the
-// replica may be.
+// A history has a primary's offsets at some instants, oldest first. From a replica's offset it estimates the replica's
+// lag.
 type history struct {
 	marks [historyLength]mark
 	count int
@@ -64,7 +64,7 @@ type mark struct {
 
 const historyLength = 64
 
-// note adds an offset. One that is lower than the last begins a new history: it is of another primary.
+// note adds an offset. An offset lower than the last one belongs to another primary, and begins a new history.
 func (h *history) note(at time.Time, offset int64) {
 	if h.count > 0 && offset < h.marks[h.count-1].offset {
 		h.count = 0
@@ -77,7 +77,8 @@ func (h *history) note(at time.Time, offset int64) {
 	h.count++
 }
 
-// lag returns the age of the newest instant whose data the replica has. known is false if it has none of them.
+// lag returns the age of the newest recorded offset that the replica has reached. known is false if it has reached
+// none.
 func (h *history) lag(now time.Time, offset int64) (lag time.Duration, known bool) {
 	for i := h.count - 1; i >= 0; i-- {
 		if h.marks[i].offset <= offset {
@@ -87,7 +88,7 @@ func (h *history) lag(now time.Time, offset int64) (lag time.Duration, known boo
 	return 0, false
 }
 
-// A gauge measures the lag of one shard's replicas. It keeps its connections.
+// A gauge measures the lag of one shard's replicas. It keeps its connections open.
 type gauge struct {
 	access  Access
 	log     *logging.Logger
@@ -95,7 +96,7 @@ type gauge struct {
 	clients map[string]*respclient.Client
 }
 
-// measure asks the primary, then the replicas. Any trouble makes a lag unknown until the next time.
+// measure asks the primary, then the replicas. After any error, a replica's lag is unknown until the next time.
 func (g *gauge) measure(s *Shard) {
 	at := time.Now() // before the primary is asked: its offset is of a later instant, so that lags are too long
 	if primary, err := g.ask(s.Primary); err == nil && primary.primary {

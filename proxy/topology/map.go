@@ -21,7 +21,7 @@ type Map struct {
 // Slots returns the number of slots.
 func (m *Map) Slots() int { return len(m.owners) }
 
-// Owner returns the index of a slot's shard; -1 if no shard serves it.
+// Owner returns the index of a slot's shard, or -1 if no shard serves the slot.
 func (m *Map) Owner(slot int) int {
 	if i := m.owners[slot]; i != None {
 		return int(i)
@@ -29,7 +29,7 @@ func (m *Map) Owner(slot int) int {
 	return -1
 }
 
-// Shard returns the shard of a slot; nil if no shard serves it.
+// Shard returns the shard of a slot, or nil if no shard serves the slot.
 func (m *Map) Shard(slot int) *Shard {
 	if i := m.owners[slot]; i != None {
 		return m.Shards[i]
@@ -37,10 +37,10 @@ func (m *Map) Shard(slot int) *Shard {
 	return nil
 }
 
-// Owners returns the index of each slot's shard, or None. The caller must not change it.
+// Owners returns the index of each slot's shard, or None. The caller must not change the slice.
 func (m *Map) Owners() []uint16 { return m.owners }
 
-// Uncovered returns how many slots no shard serves.
+// Uncovered returns the number of slots that no shard serves.
 func (m *Map) Uncovered() (n int) {
 	for _, i := range m.owners {
 		if i == None {
@@ -50,7 +50,7 @@ func (m *Map) Uncovered() (n int) {
 	return n
 }
 
-// Find returns the shard that has a server; nil if there is none.
+// Find returns the shard that has the server at addr, or nil if there is none.
 func (m *Map) Find(addr string) *Shard {
 	for _, s := range m.Shards {
 		if s.Primary == addr || s.replica(addr) != nil {
@@ -60,7 +60,7 @@ func (m *Map) Find(addr string) *Shard {
 	return nil
 }
 
-// A Shard is a primary with its replicas. It does not change, but for its replicas' lag.
+// A Shard is a primary with its replicas. It does not change, except for its replicas' lag.
 type Shard struct {
 	ID       string // of the node that was the primary when the shard was first seen, or its address, or its name
 	Primary  string // host:port
@@ -79,20 +79,21 @@ func (s *Shard) replica(addr string) *Replica {
 	return nil
 }
 
-// equal reports whether two shards are the same to a reader of the Map.
+// equal reports whether two shards look the same to a reader of the Map.
 func (s *Shard) equal(o *Shard) bool {
 	return s.ID == o.ID && s.Primary == o.Primary && s.Failed == o.Failed &&
 		slices.EqualFunc(s.Replicas, o.Replicas, func(a, b *Replica) bool { return a.Addr == b.Addr })
 }
 
-// A Replica is one replica of a shard. Maps that follow each other share it.
+// A Replica is one replica of a shard. Successive Maps share it.
 type Replica struct {
 	Addr string
 
 	lag atomic.Int64 // nanoseconds plus one; 0: not known
 }
 
-// Lag returns by how much the replica may be late. known is false if its link is down, or if nothing measures it.
+// Lag returns an upper bound of the age of the replica's data. known is false if its link is down, or if its lag is not
+// measured.
 func (r *Replica) Lag() (lag time.Duration, known bool) {
 	n := r.lag.Load()
 	return time.Duration(n - 1), n > 0
@@ -108,7 +109,7 @@ func (r *Replica) setLag(lag time.Duration, known bool) {
 	}
 }
 
-// A keeper holds the current Map and tells of changes.
+// A keeper holds the current Map and reports changes.
 type keeper struct {
 	current atomic.Pointer[Map]
 
@@ -125,14 +126,14 @@ func newKeeper(slots int) *keeper {
 	return k
 }
 
-// Current returns the newest Map. It has no shards until an answer has come. Current does not block.
+// Current returns the newest Map. It has no shards until the first reply has come. Current does not block.
 func (k *keeper) Current() *Map { return k.current.Load() }
 
-// Ready returns a channel that is closed when the first Map with shards is there.
+// Ready returns a channel that is closed when the first Map with shards exists.
 func (k *keeper) Ready() <-chan struct{} { return k.ready }
 
-// OnChange calls f with the current Map, and with each later one. f is called by the goroutine that
-// has changed the Map. It must be short, and must not call the Finder.
+// OnChange calls f with the current Map, and with each later one. The goroutine that changed the Map calls f. f must be
+// short and must not call the Finder.
 func (k *keeper) OnChange(f func(*Map)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A master is a primary and its replicas as one Sentinel sees them.
+// A master is a primary and its replicas according to one Sentinel.
 type master struct {
 	addr     string
 	epoch    uint64 // config-epoch: that of the failover which made it the primary
@@ -19,7 +19,7 @@ type master struct {
 
 // readMaster reads a Sentinel's replies to SENTINEL GET-MASTER-ADDR-BY-NAME, MASTER and REPLICAS.
 //
-// Errors: the Sentinel does not know the name, or answers nonsense.
+// Errors: the Sentinel does not know the name, or its reply is malformed.
 func readMaster(addr, details, replicas respclient.Value) (m master, err error) {
 	for _, v := range []respclient.Value{addr, details, replicas} {
 		if err := v.Err(); err != nil {
@@ -79,10 +79,10 @@ func readSwitch(message string) (name, before, after string, ok bool) {
 	return words[0], before, after, ok1 && ok2
 }
 
-// masters decides which server is each name's primary, from what Sentinels say. It does no I/O.
+// masters decides which server is each name's primary, from the replies of Sentinels. It does no I/O.
 //
 // topology.S1. A Sentinel that names another primary without a higher epoch has missed a failover, or the failover is
-// not complete. It counts only when more than half of the Sentinels say so.
+// not complete. Its reply is accepted only when more than half of the Sentinels name the same primary.
 type masters struct {
 	names     []string
 	owners    []uint16 // the index in names of each slot's shard
@@ -98,9 +98,9 @@ func newMasters(names []string, owners []uint16, sentinels int) *masters {
 		doubt: make([]map[string]string, len(names))}
 }
 
-// take takes what the Sentinel at from says of a name. It returns a new Map, or nil if nothing has changed.
+// take processes the reply of the Sentinel at from about a name. It returns a new Map, or nil if nothing has changed.
 //
-// Errors: the Sentinel is late.
+// Errors: the Sentinel's reply is out of date.
 func (s *masters) take(i int, m master, from string) (*Map, error) {
 	now := &s.known[i]
 	if now.addr != "" && (m.epoch < now.epoch || m.epoch == now.epoch && m.addr != now.addr) {
@@ -124,7 +124,7 @@ func (s *masters) take(i int, m master, from string) (*Map, error) {
 	return s.build(), nil
 }
 
-// switched takes a message of +switch-master. It returns a new Map, or nil if nothing has changed.
+// switched processes a message of +switch-master. It returns a new Map, or nil if nothing has changed.
 func (s *masters) switched(name, before, after string) *Map {
 	i := slices.Index(s.names, name)
 	if i < 0 || s.known[i].addr != before || before == after {
@@ -136,7 +136,7 @@ func (s *masters) switched(name, before, after string) *Map {
 	return s.build()
 }
 
-// build makes a Map of the names whose primary is known. It returns nil if it is equal to the current one.
+// build makes a Map of the names whose primary is known. It returns nil if the Map equals the current one.
 func (s *masters) build() *Map {
 	c := chart{now: s.now}
 	next := &Map{owners: emptySlots(len(s.owners))}

@@ -48,8 +48,8 @@ func TestMastersAreRead(t *testing.T) {
 	}
 }
 
-// TestMasters plays what three Sentinels say of two names. Each step is "SENTINEL NAME ADDR EPOCH", or
-// "switch NAME OLD NEW".
+// TestMasters plays the replies of three Sentinels about two names. Each step is "SENTINEL NAME ADDR EPOCH", or "switch
+// NAME OLD NEW".
 func TestMasters(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -164,7 +164,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestLag: a replica is as late as the newest offset of its primary that it has reached.
+// TestLag: a replica's lag is the age of the newest offset of its primary that it has reached.
 func TestLag(t *testing.T) {
 	var h history
 	start := time.Now()

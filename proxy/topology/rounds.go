@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// rounds calls a function at intervals, and sooner when it is asked to.
+// rounds calls a function at intervals, and sooner on request.
 type rounds struct {
 	interval, soonest time.Duration
 	chance            func(n int64) int64
@@ -14,7 +14,7 @@ type rounds struct {
 	endOnce           *sync.Once
 }
 
-// leastPause is the least time between two refreshes, if nothing else is said.
+// leastPause is the default for the least time between two refreshes.
 const leastPause = 50 * time.Millisecond
 
 func newRounds(interval, soonest time.Duration, chance func(n int64) int64) rounds {
@@ -25,7 +25,7 @@ func newRounds(interval, soonest time.Duration, chance func(n int64) int64) roun
 		end: make(chan struct{}), endOnce: &sync.Once{}}
 }
 
-// Refresh asks for a refresh soon. It does not block. Refreshes that were asked for meanwhile become one.
+// Refresh requests a refresh soon. It does not block. Several requests before the next refresh become one.
 func (r *rounds) Refresh() {
 	select {
 	case r.wake <- struct{}{}:
@@ -33,7 +33,7 @@ func (r *rounds) Refresh() {
 	}
 }
 
-// stop ends the goroutines, each as soon as its server has answered or its time is up.
+// stop ends the goroutines. Each ends as soon as its server has replied or the reply has timed out.
 func (r *rounds) stop() { r.endOnce.Do(func() { close(r.end) }) }
 
 func (r *rounds) ended() bool {
@@ -45,7 +45,7 @@ func (r *rounds) ended() bool {
 	}
 }
 
-// start runs round in its goroutine after each wait.
+// start runs round in a new goroutine after each pause.
 func (r *rounds) start(round func()) {
 	go func() {
 		for r.pause() {
@@ -75,7 +75,7 @@ func (r *rounds) jittered(d time.Duration) time.Duration {
 	return d + time.Duration(r.chance(int64(d)/2+1))
 }
 
-// sleep returns false when the Finder ends.
+// sleep waits for d. It returns false when the Finder ends.
 func (r *rounds) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -87,10 +87,10 @@ func (r *rounds) sleep(d time.Duration) bool {
 	}
 }
 
-// trouble remembers each server's last error, so that the log has it once.
+// trouble remembers each server's last error, so that each error is logged once.
 type trouble map[string]string
 
-// note reports whether err is another error than the server's last one.
+// note reports whether err differs from the server's last error.
 func (t *trouble) note(addr string, err error) bool {
 	if err == nil {
 		delete(*t, addr)

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// SentinelOptions say how the primaries of plain servers are found.
+// SentinelOptions configure how a SentinelFinder finds the primaries of plain servers.
 type SentinelOptions struct {
 	Sentinels []string      // host:port
 	Masters   []string      // names; each is a shard
@@ -22,7 +22,7 @@ type SentinelOptions struct {
 	Log       *logging.Logger
 }
 
-// A SentinelFinder keeps a Map true by asking Sentinels, and by their messages of failovers. Close ends it.
+// A SentinelFinder keeps a Map up to date by asking Sentinels, and by their messages about failovers. Close ends it.
 type SentinelFinder struct {
 	*keeper
 	rounds
@@ -54,7 +54,7 @@ func (f *SentinelFinder) Close() {
 	f.stop()
 }
 
-// refresh asks one Sentinel after the other, until one has said of each name what counts.
+// refresh asks the Sentinels one by one, until it has accepted a reply about each name.
 func (f *SentinelFinder) refresh() {
 	sentinels := slices.Clone(f.options.Sentinels)
 	rand.Shuffle(len(sentinels), func(i, j int) { sentinels[i], sentinels[j] = sentinels[j], sentinels[i] })
@@ -114,7 +114,7 @@ func (f *SentinelFinder) ask(addr string, missing []bool) (trouble error) {
 	return trouble
 }
 
-// listen hears one Sentinel's messages of failovers, until the Finder ends.
+// listen reads one Sentinel's messages about failovers, until the Finder ends.
 func (f *SentinelFinder) listen(addr string) {
 	for {
 		if c, err := f.options.Sentinel.Dial(addr); err == nil {
@@ -135,7 +135,7 @@ func (f *SentinelFinder) listen(addr string) {
 	}
 }
 
-// hear takes messages until the connection breaks. The kernel finds a dead link; until then refreshes do the work.
+// hear reads messages until the connection breaks. The kernel detects a dead link; until then refreshes find failovers.
 func (f *SentinelFinder) hear(c *respclient.Client) {
 	c.Send("SUBSCRIBE", "+switch-master")
 	if c.Flush() != nil {
@@ -153,7 +153,7 @@ func (f *SentinelFinder) hear(c *respclient.Client) {
 	}
 }
 
-// heard takes a message of +switch-master.
+// heard processes a message of +switch-master.
 func (f *SentinelFinder) heard(message string) {
 	name, before, after, ok := readSwitch(message)
 	if !ok {

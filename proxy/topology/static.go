@@ -2,7 +2,7 @@ package topology
 
 import "fmt"
 
-// EqualRanges gives each of n shards a range of slots of equal length, in their order.
+// EqualRanges gives each of n shards an equal range of slots, in order.
 func EqualRanges(slots, n int) []uint16 {
 	owners := make([]uint16, slots)
 	for slot := range owners {
@@ -11,7 +11,7 @@ func EqualRanges(slots, n int) []uint16 {
 	return owners
 }
 
-// A Static has Maps that are handed in: from a store, or from a file.
+// A Static has Maps that are handed in, from a store or from a file.
 type Static struct {
 	*keeper
 }
@@ -19,10 +19,11 @@ type Static struct {
 // NewStatic returns a Static whose Map has no shards.
 func NewStatic(slots int) *Static { return &Static{newKeeper(slots)} }
 
-// Set makes a Map of shards and of the index in them of each slot's shard. Both belong to the Map afterwards.
+// Set makes a Map from shards and owners. owners has the index in shards of each slot's shard. Both slices belong to
+// the Map afterwards.
 //
-// Errors: a slot has a shard that is not there, two shards have one ID, or a shard has no address. The current Map then
-// stays.
+// Errors: a slot has a shard that does not exist, two shards have one ID, or a shard has no address. The current Map
+// then stays.
 func (s *Static) Set(shards []*Shard, owners []uint16) error {
 	ids := map[string]bool{}
 	for _, shard := range shards {
