@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestClientAck: CLIENT ACK is for one connection. It comes before the user's rule, and that before the
-// server's number.
+// TestClientAck: CLIENT ACK applies to one connection. It has priority over the user's rule, which has priority over
+// the server's setting.
 func TestClientAck(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1, "--ack-timeout", long)
@@ -71,8 +71,8 @@ func TestClientAck(t *testing.T) {
 	}
 }
 
-// TestAckInTransaction: a transaction that lowers the number still waits for the effects of the commands before.
-// One that raises it waits for those that follow.
+// TestAckInTransaction: a transaction that lowers the number of acknowledgements still waits for the effects of the
+// commands before the change. A transaction that raises it waits for the effects of the commands after it.
 func TestAckInTransaction(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -102,8 +102,8 @@ func TestAckInTransaction(t *testing.T) {
 	}
 }
 
-// TestDisk: with ack-mode disk, replies wait until the replica has synced its log. A replica without a log confirms
-// nothing, and one of Redis 7.0 does not say.
+// TestDisk: with ack-mode disk, replies wait until the replica has synced its log. A replica without a log, or a
+// replica of Redis 7.0, confirms nothing.
 func TestDisk(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Redis74} {

@@ -2,5 +2,5 @@
 // redis-server as replicas. A replica that is stopped by a signal acknowledges nothing.
 //
 // Owner: each test owns the servers that it starts. Start at held_test.go. loss_test.go kills primaries and looks for
-// confirmed writes.
+// confirmed writes that are lost.
 package acks

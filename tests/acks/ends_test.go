@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// held starts a primary whose replica has stopped, and a client with a held INCR.
+// held starts a primary and a replica, suspends the replica, and returns a client whose INCR waits for it.
 func held(t *testing.T, args ...string) (s, r *testkit.Server, c *respclient.Client) {
 	t.Helper()
 	s, all := replicas(t, testkit.Ours, 1, append([]string{"--min-replicas-to-ack", "1", "--ack-timeout", long},
@@ -26,8 +26,8 @@ func held(t *testing.T, args ...string) (s, r *testkit.Server, c *respclient.Cli
 	return s, all[0], c
 }
 
-// TestRoleChange: what is held when the server becomes a replica becomes an error. As a replica it holds nothing back,
-// and it does again when it is promoted.
+// TestRoleChange: when the server becomes a replica, held replies become errors. As a replica it holds no replies back.
+// After a promotion it holds replies back again.
 func TestRoleChange(t *testing.T) {
 	t.Parallel()
 	s, _, c := held(t)
@@ -52,7 +52,8 @@ func TestRoleChange(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: a client whose reply is held can be killed, and can leave. QUIT waits for the replies before it.
+// TestClientLeaves: a client whose reply is held can be killed and can disconnect. QUIT waits for the replies before
+// it.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	s, r, c := held(t)
@@ -81,7 +82,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestOutputLimit: held replies count for the output limit.
+// TestOutputLimit: held replies count toward the output buffer limit.
 func TestOutputLimit(t *testing.T) {
 	t.Parallel()
 	s, _, c := held(t, "--client-output-buffer-limit", "normal 1mb 0 0")
@@ -96,7 +97,8 @@ func TestOutputLimit(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "overcoming of output buffer limits")
 }
 
-// TestFewerReplicasWanted: replies that are held keep waiting for what they were promised. Later ones do not.
+// TestFewerReplicasWanted: replies that are already held keep waiting for the number of replicas that was set before.
+// Later replies wait for the new number.
 func TestFewerReplicasWanted(t *testing.T) {
 	t.Parallel()
 	s, r, c := held(t)
@@ -119,7 +121,8 @@ func TestFewerReplicasWanted(t *testing.T) {
 	}
 }
 
-// TestLastReplicaLeaves: replies stay held when the replica dies, and leave when another has taken a copy.
+// TestLastReplicaLeaves: replies stay held when the replica dies. They are sent when another replica has loaded a full
+// copy.
 func TestLastReplicaLeaves(t *testing.T) {
 	t.Parallel()
 	s, r, c := held(t)
@@ -132,8 +135,8 @@ func TestLastReplicaLeaves(t *testing.T) {
 	}
 }
 
-// TestBacklogIsGone: without a backlog, effects do not move the offset. Acknowledgements of an earlier replica do not
-// confirm them.
+// TestBacklogIsGone: without a backlog, writes do not move the offset. So acknowledgements of an earlier replica do not
+// confirm these writes.
 func TestBacklogIsGone(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long, "--repl-backlog-ttl", "1")
@@ -150,7 +153,7 @@ func TestBacklogIsGone(t *testing.T) {
 	}
 }
 
-// TestShutdown: a server that ends lets held replies leave as errors, unless the replica confirms them before.
+// TestShutdown: a server that shuts down sends errors instead of held replies, unless the replica confirms them first.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	t.Run("the replica is silent", func(t *testing.T) {
@@ -184,8 +187,8 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-// TestLentScript: the reply of a script that lends the turn waits for the replica, as those of the commands before do.
-// An acknowledgement that comes while the script runs lets the earlier ones leave.
+// TestLentScript: the reply of a script that lends the turn waits for the replica. The replies of the commands before
+// it wait too. An acknowledgement that comes while the script runs releases these earlier replies.
 func TestLentScript(t *testing.T) {
 	t.Parallel()
 	s, r, c := held(t, "--busy-reply-threshold", "100")
@@ -206,7 +209,7 @@ func TestLentScript(t *testing.T) {
 	s.Kill()
 }
 
-// TestFailoverCommand: FAILOVER hands over to the replica. Confirmed replies leave, the others become errors.
+// TestFailoverCommand: FAILOVER hands over to the replica. Confirmed replies are sent, and the others become errors.
 func TestFailoverCommand(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
@@ -237,8 +240,8 @@ func TestFailoverCommand(t *testing.T) {
 	}
 }
 
-// TestPromotedInTransaction: a Sentinel promotes a replica by a transaction. The reply
-// waits for no replica, because there can be none yet. Writes do.
+// TestPromotedInTransaction: a Sentinel promotes a replica by a transaction. The reply to the transaction waits for no
+// replica, because there can be none yet. Replies to writes do wait.
 func TestPromotedInTransaction(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 2, "--min-replicas-to-ack", "1", "--ack-timeout", long)

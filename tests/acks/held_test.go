@@ -14,10 +14,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// long is an ack-timeout that no test lives to see.
+// long is an ack-timeout that never passes during a test.
 const long = "600000"
 
-// replicas starts a primary with these directives and n replicas of a kind, and returns when all are online.
+// replicas starts a primary with these directives and n replicas of a kind. It returns when all are online.
 func replicas(t *testing.T, kind string, n int, args ...string) (s *testkit.Server, all []*testkit.Server) {
 	t.Helper()
 	s = testkit.Start(t, append([]string{"--repl-ping-replica-period", "1000"}, args...)...)
@@ -28,7 +28,7 @@ func replicas(t *testing.T, kind string, n int, args ...string) (s *testkit.Serv
 	return s, all
 }
 
-// replica starts a replica of s. Its log is on.
+// replica starts a replica of s with appendonly on.
 func replica(t *testing.T, s *testkit.Server, kind string) *testkit.Server {
 	t.Helper()
 	spec := testkit.Kind(t, kind)
@@ -49,7 +49,8 @@ func online(t *testing.T, s *testkit.Server, n int) {
 	})
 }
 
-// stop stops a process, and returns when all its threads stand still. It continues at the test's end.
+// stop suspends a process with SIGSTOP and returns when all its threads are stopped. The process continues at the
+// test's end.
 func stop(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	s.Signal(syscall.SIGSTOP)
@@ -70,13 +71,13 @@ func stop(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// state waits for ack_state.
+// state waits until INFO shows this ack_state.
 func state(t *testing.T, s *testkit.Server, want string) {
 	t.Helper()
 	s.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "ack_state", want)
 }
 
-// ask returns a reply, which may be an error.
+// ask sends a request and returns its reply, which may be an error.
 func ask(t *testing.T, s *testkit.Server, args ...any) string {
 	t.Helper()
 	v, err := s.Ask(args...)
@@ -86,7 +87,8 @@ func ask(t *testing.T, s *testkit.Server, args ...any) string {
 	return text(v)
 }
 
-// isHeld fails the test if a reply comes. It looks for a short time, so a slow host hides a mistake but reports none.
+// isHeld fails the test if a reply comes. It waits for a short time only. So on a slow host it may miss a mistake, but
+// it never reports a false one.
 func isHeld(t *testing.T, c *respclient.Client, what string) {
 	t.Helper()
 	c.Conn().SetReadDeadline(time.Now().Add(30 * time.Millisecond))
@@ -96,7 +98,7 @@ func isHeld(t *testing.T, c *respclient.Client, what string) {
 	c.Conn().SetReadDeadline(time.Time{})
 }
 
-// send sends a command, and does not read its reply.
+// send sends a command without reading its reply.
 func send(t *testing.T, c *respclient.Client, args ...any) {
 	t.Helper()
 	c.Send(args...)
@@ -115,7 +117,7 @@ func receive(t *testing.T, c *respclient.Client) string {
 	return text(v)
 }
 
-// text is a reply as a test compares it.
+// text returns a reply in the form in which tests compare it.
 func text(v respclient.Value) string {
 	switch {
 	case v.Kind == ':':
@@ -135,8 +137,8 @@ func text(v respclient.Value) string {
 // kinds are the programs that replicas run.
 var kinds = []string{testkit.Ours, testkit.Redis70, testkit.Redis74}
 
-// TestWritesAndReadsWait: a write's reply leaves when the replica has it. A read, a wake-up and a message that show it
-// wait as long. PING and INFO do not.
+// TestWritesAndReadsWait: the reply to a write is sent when the replica has the write. A read, a wake-up and a pub/sub
+// message that show the write wait as long. PING and INFO do not wait.
 func TestWritesAndReadsWait(t *testing.T) {
 	t.Parallel()
 	for _, kind := range kinds {
@@ -181,7 +183,7 @@ func TestWritesAndReadsWait(t *testing.T) {
 	}
 }
 
-// TestCommandsWithoutDataDoNotWait: what Sentinels send is answered at once by a server that lacks replicas. A
+// TestCommandsWithoutDataDoNotWait: a server that lacks replicas replies at once to the commands of Sentinels. A
 // transaction waits only if it has shown data.
 func TestCommandsWithoutDataDoNotWait(t *testing.T) {
 	t.Parallel()
@@ -220,8 +222,9 @@ func TestCommandsWithoutDataDoNotWait(t *testing.T) {
 	}
 }
 
-// TestErrorsInTime: when the replica is silent, each reply becomes an error, and none more or less. Pushes leave as
-// they are. Later reads fail too, until the replica is back: they would show what may get lost.
+// TestErrorsInTime: when the replica is silent, every reply becomes an error, and the number of replies stays the same.
+// Pushes are sent unchanged. Later reads also fail until the replica is back, because they would show writes that may
+// be lost.
 func TestErrorsInTime(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
@@ -280,8 +283,8 @@ func TestErrorsInTime(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "acknowledge again")
 }
 
-// TestDegrades: with ack-on-timeout degrade, the replies leave as they are, and later ones do not wait. When the
-// replica is back, they do again.
+// TestDegrades: with ack-on-timeout degrade, held replies are sent unchanged at the timeout, and later replies do not
+// wait. When the replica is back, replies wait again.
 func TestDegrades(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", "200", "--ack-on-timeout",
@@ -307,7 +310,8 @@ func TestDegrades(t *testing.T) {
 	}
 }
 
-// TestNoReplica: without any replica, writes and reads fail. The server can still be reached, and told to do without.
+// TestNoReplica: without any replica, writes and reads fail. A client can still connect and set the number of replicas
+// to zero.
 func TestNoReplica(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--min-replicas-to-ack", "2", "--ack-timeout", "100")

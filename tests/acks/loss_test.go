@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A relay is a replica's link to its primary. While it is dark, bytes of the primary are read and dropped.
+// A relay forwards a replica's link to its primary. While it is dark, it reads the primary's bytes and drops them.
 type relay struct {
 	listener net.Listener
 	target   atomic.Int64 // the primary's port
@@ -64,7 +64,7 @@ func newRelay(t *testing.T) *relay {
 	return r
 }
 
-// pass copies the primary's bytes until it is dark. After that nothing passes on this connection.
+// pass copies the primary's bytes until the relay is dark. After that, it forwards no more bytes on this connection.
 func (r *relay) pass(up, down net.Conn) {
 	b := make([]byte, 64<<10)
 	for blind := false; ; {
@@ -80,7 +80,7 @@ func (r *relay) pass(up, down net.Conn) {
 	}
 }
 
-// cut ends the connections.
+// cut closes the connections.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ type member struct {
 	link *relay
 }
 
-// A tally is one client's writes to its own keys: a counter, a register and a list. They hold the numbers 1, 2, 3 … in
-// order. Confirmed ones must survive, and no later ones than tried may appear.
+// A tally records one client's writes to its own keys: a counter, a register and a list. They hold the numbers 1, 2, 3
+// … in order. Confirmed numbers must survive, and no number after the last tried one may appear.
 type tally struct {
 	confirmed, tried [3]int64 // counter, register, list
 	seen             int64    // the greatest value of the counter that a read has shown
@@ -136,7 +136,7 @@ func (y *tally) write(c *respclient.Client, i int, done *atomic.Bool, count *ato
 	}
 }
 
-// check compares the new primary's data with what was confirmed, and continues from there.
+// check compares the new primary's data with the confirmed writes. The tally then continues from that data.
 func (y *tally) check(t *testing.T, s *testkit.Server, i int) (losses []string) {
 	counter, _ := strconv.ParseInt(plain(t, s, "GET", fmt.Sprint("counter:", i)), 10, 64)
 	register, _ := strconv.ParseInt(plain(t, s, "GET", fmt.Sprint("register:", i)), 10, 64)
@@ -161,7 +161,7 @@ func (y *tally) check(t *testing.T, s *testkit.Server, i int) (losses []string) 
 	return losses
 }
 
-// plain asks on a connection that waits for no replica.
+// plain sends a request on a connection whose replies wait for no replica.
 func plain(t *testing.T, s *testkit.Server, args ...any) string {
 	t.Helper()
 	c := s.Dial()
@@ -170,8 +170,8 @@ func plain(t *testing.T, s *testkit.Server, args ...any) string {
 	return text(c.Must(args...))
 }
 
-// rounds kills primaries under three writers, promotes the replica with the greatest offset, and returns what was lost.
-// Before each kill the links go dark, one after the other. So replies that do not wait are lost.
+// rounds kills primaries while three writers run, promotes the replica with the greatest offset, and returns the lost
+// writes. Before each kill the relays go dark, one after the other. So writes whose replies did not wait are lost.
 func rounds(t *testing.T, acks string, most int) (losses []string) {
 	t.Helper()
 	args := []string{"--min-replicas-to-ack", acks, "--ack-timeout", long, "--repl-diskless-sync-delay", "0", "--save", "",
@@ -246,8 +246,8 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 	return nil
 }
 
-// TestNoConfirmedWriteIsLost kills the primary 20 times under three writers. Everything that was confirmed, or that a
-// read has shown, is at the replica with the greatest offset.
+// TestNoConfirmedWriteIsLost kills the primary 20 times while three writers run. Every write that was confirmed, or
+// that a read has shown, is on the replica with the greatest offset.
 func TestNoConfirmedWriteIsLost(t *testing.T) {
 	t.Parallel()
 	if losses := rounds(t, "1", 20*testkit.Scale()); len(losses) > 0 {
@@ -255,7 +255,7 @@ func TestNoConfirmedWriteIsLost(t *testing.T) {
 	}
 }
 
-// TestLossesAreFound: the same test finds losses when replies do not wait.
+// TestLossesAreFound: the same test finds lost writes when replies do not wait.
 func TestLossesAreFound(t *testing.T) {
 	t.Parallel()
 	if losses := rounds(t, "0", 20); len(losses) == 0 {

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// databaseSessions are sessions of user q, each with q's rules. A line is a request and its reply. A line with ! is a
-// request of the administrator.
+// databaseSessions has sessions of the user q, each with q's rules. Each line has a request and its reply. A line with
+// ! is a request of the administrator.
 const databaseSessions = `
 on nopass ~* &* +@all db=1
 PING -> PONG
@@ -89,7 +89,7 @@ SELECT 0 -> NOPERM No permissions to access database
 const library = "#!lua name=lib\n" +
 	"redis.register_function('choose', function(keys, args) return redis.call('select', args[1]) end)"
 
-// databaseLog is what ACL LOG says of the calls above, without repetitions.
+// databaseLog is the ACL LOG after the calls above, without repetitions.
 const databaseLog = `database toplevel 0
 command toplevel ping
 database toplevel get`
@@ -137,15 +137,15 @@ func TestDatabaseRules(t *testing.T) {
 	}
 }
 
-// scriptName is what an error says of the script that it comes from.
+// scriptName matches the part of an error that names its script.
 var scriptName = regexp.MustCompile(` script: (\w+, )?on .*`)
 
-// told is a reply in one line, without quotes.
+// told returns a reply in one line, without quotes.
 func told(v respclient.Value) string {
 	return strings.NewReplacer("(error) ", "", `"`, "").Replace(v.String())
 }
 
-// refusals are the entries of ACL LOG, the newest first: reason, context and object.
+// refusals returns the entries of ACL LOG, the newest first: reason, context and object.
 func refusals(c *respclient.Client) string {
 	var lines []string
 	for _, e := range c.Must("ACL", "LOG").Elems {
@@ -201,8 +201,8 @@ func TestDatabaseRulesAreKept(t *testing.T) {
 	}
 }
 
-// TestDatabaseSessions lets clients of users with random rules for databases run random calls, on spindle and on
-// Valkey 9.1. All replies are equal, and so are the logs of refusals.
+// TestDatabaseSessions lets users with random rules for databases run random calls, on spindle and on Valkey 9.1. All
+// replies are equal, and so are the entries of ACL LOG.
 func TestDatabaseSessions(t *testing.T) {
 	theirs := testkit.Launch(t, testkit.Kind(t, testkit.Valkey9))
 	seed := uint64(time.Now().UnixNano())
@@ -213,7 +213,7 @@ func TestDatabaseSessions(t *testing.T) {
 			"-select", "~*", "~*", "~k", "resetkeys", "+@read", "-@write", "(db=1 ~* +@all)", "(+get ~k)",
 			"(db=0 ~k +@all -get)", "clearselectors")
 	}
-	// The reference looks at some states before it looks at rights: commands for transactions are always allowed.
+	// Redis checks some states before it checks rights, so commands for transactions are always allowed here.
 	setUser := func(rules ...string) {
 		s.must(append(append([]string{"ACL", "SETUSER", "q"}, rules...), "+@transaction", "+reset")...)
 	}

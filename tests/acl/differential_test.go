@@ -42,7 +42,7 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// A pair is our engine and the reference server. Both get the same requests.
+// A pair is our engine and redis-server. Both get the same requests.
 type pair struct {
 	*side
 	server *testkit.Server
@@ -63,7 +63,7 @@ func newPair(t *testing.T, args ...string) *pair {
 	return p
 }
 
-// A side is our engine and family, on a core without a server.
+// A side is our engine with the ACL family, on a core without a server.
 type side struct {
 	t     *testing.T
 	core  *commandtest.Core
@@ -111,8 +111,8 @@ func (p *pair) generator(seed uint64) *generator {
 	return g
 }
 
-// refHas reports whether the reference has a row. An older reference must have it as 7.4 does, including keys and
-// categories.
+// refHas reports whether redis-server has a row. If it is older than 7.4, its row must equal the row of 7.4, including
+// keys and categories.
 func (p *pair) refHas(row *command.Spec) bool {
 	p.send([]string{"COMMAND", "INFO", row.Full})
 	v, raw, err := p.ref.ReceiveRaw()
@@ -146,7 +146,7 @@ func (p *pair) send(args []string) {
 	p.ref.Send(request...)
 }
 
-// same calls both, and fails the test if the replies differ.
+// same sends one request to both sides, and fails the test if the replies differ.
 func (p *pair) same(args ...string) string {
 	p.t.Helper()
 	ours, theirs := p.both(args...)
@@ -156,9 +156,9 @@ func (p *pair) same(args ...string) string {
 	return ours
 }
 
-// ownKeys reports whether our key finder may find other keys in a call than the reference's. This is intended for
-// keys that the handler uses (TestFinder of engine/catalogue). It is also intended for keys at fixed places if a
-// call's other keys cannot be read.
+// ownKeys reports whether our key finder may find other keys in a call than Redis does. This is intended for keys that
+// the handler uses (TestFinder of engine/catalogue). It is also intended for keys at fixed positions if the other keys
+// of a call cannot be read.
 func (p *pair) ownKeys(call []string) bool {
 	args := make([][]byte, len(call))
 	for i, word := range call {
@@ -178,8 +178,8 @@ func (p *pair) ownKeys(call []string) bool {
 
 var theSeed = flag.Uint64("seed", 20240926, "what TestDecisions begins with")
 
-// TestDecisions applies random rules to users on both sides, compares the users' texts, and asks both about random
-// calls.
+// TestDecisions applies random rules to users on both sides. It compares the texts of the users, and then the decisions
+// of both sides on random calls.
 //
 // A failure prints the seed, the rules since the user was last reset, and the call.
 func TestDecisions(t *testing.T) {
@@ -258,7 +258,7 @@ func outcome(reply string) string {
 	return "error"
 }
 
-// TestCategories compares the commands of each category, as far as both sides know them.
+// TestCategories compares the commands of each category that both sides know.
 func TestCategories(t *testing.T) {
 	p := newPair(t)
 	if p.old {

@@ -44,11 +44,11 @@ func (g *generator) pattern() string {
 	return b.String()
 }
 
-// firstArgs are words that may follow a command both in rules and in calls.
+// firstArgs are words that may follow a command name both in rules and in calls.
 var firstArgs = []string{"a", "1", "get", "SET", "user:1", "0", "*"}
 
-// rowName returns the name of any row, and often one of a few. Rules affect each other only if they name the same
-// command.
+// rowName returns the name of a random row, often one of a small set. Rules affect each other only if they name the
+// same command.
 func (g *generator) rowName() string {
 	if g.IntN(3) == 0 {
 		return g.anyCase(pick(g, "config", "config|get", "config|set", "select", "get", "set"))
@@ -56,7 +56,7 @@ func (g *generator) rowName() string {
 	return g.anyCase(g.rows[g.IntN(len(g.rows))].Full)
 }
 
-// selectorRule returns a rule that may stand in parentheses.
+// selectorRule returns a rule that is allowed inside parentheses.
 func (g *generator) selectorRule() string {
 	switch g.IntN(24) {
 	case 0, 1, 2, 3:
@@ -129,7 +129,7 @@ func (g *generator) rule() []string {
 	return []string{g.selectorRule()}
 }
 
-// crashes reports whether the reference crashes when it shows a user with this rule.
+// crashes reports whether redis-server crashes when it shows a user with this rule.
 func crashes(rule string) bool {
 	for _, word := range strings.FieldsFunc(rule, func(c rune) bool { return c == ' ' || c == '(' || c == ')' }) {
 		if word == "%" {
@@ -139,7 +139,7 @@ func crashes(rule string) bool {
 	return false
 }
 
-// rules returns a whole change. It allows most users some commands, so that keys and channels decide.
+// rules returns all rules of one change. It allows most users some commands, so that keys and channels decide.
 func (g *generator) rules() []string {
 	var all []string
 	switch g.IntN(6) {

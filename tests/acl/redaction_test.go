@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPasswordsAreNotShown checks what the slow log and MONITOR show of requests with passwords, names and rules.
+// TestPasswordsAreNotShown: the slow log and MONITOR hide passwords, names and rules in requests.
 //
-// A reference of version 7.4 gets the same checks.
+// redis-server 7.4 gets the same checks.
 func TestPasswordsAreNotShown(t *testing.T) {
 	const hidden = "(redacted)"
 	steps := []struct {
@@ -108,8 +108,8 @@ func receive(t *testing.T, c *respclient.Client) string {
 	return v.Text
 }
 
-// TestSkipSanitizePayload: RESTORE checks the payloads of users, except of those with skip-sanitize-payload. A
-// change of the flag also affects clients that are already connected.
+// TestSkipSanitizePayload: RESTORE checks the payloads of users without the flag skip-sanitize-payload. A change of the
+// flag also affects clients that are already connected.
 func TestSkipSanitizePayload(t *testing.T) {
 	play := func(t *testing.T, s *testkit.Server) {
 		admin, c := s.Dial(), s.Dial()
@@ -149,7 +149,7 @@ func TestSkipSanitizePayload(t *testing.T) {
 	t.Run("spindle", func(t *testing.T) {
 		s := testkit.Start(t)
 		play(t, s)
-		// Even with the flag, a payload that is broken inside never crashes the server. The reference may crash.
+		// Even with the flag, a payload that is damaged inside never crashes spindle. redis-server may crash.
 		admin, c := s.Dial(), s.Dial()
 		admin.Must("ACL", "SETUSER", "u", "skip-sanitize-payload")
 		admin.Must("HSET", "h", "f", "v", "g", "12")

@@ -59,7 +59,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestRulesNameEveryCommand: rules may name each command of the reference.
+// TestRulesNameEveryCommand: rules may name each command of redis-server.
 func TestRulesNameEveryCommand(t *testing.T) {
 	p := newPair(t)
 	ours := testkit.Start(t).Dial()
@@ -104,7 +104,7 @@ func TestRulesNameEveryCommand(t *testing.T) {
 	}
 }
 
-// TestRefusals runs a restricted user's calls on the reference, and compares its errors with those of a Decision.
+// TestRefusals runs a restricted user's calls on redis-server, and compares its errors with those of a Decision.
 func TestRefusals(t *testing.T) {
 	p := newPair(t)
 	if p.old {
@@ -148,7 +148,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s in a script: ours %q, theirs %q", call, decision.ScriptError(r, row), v.Err())
 		}
 	}
-	// Calls that are queued, and refused when EXEC runs them.
+	// These calls are queued, and refused when EXEC runs them.
 	for rule, call := range map[string]string{"-set": "set ax 1", "resetkeys": "get ax", "resetchannels": "publish ax 1"} {
 		p.same("ACL", "SETUSER", "bob", "resetkeys", "resetchannels", "~a*", "&a*", "+set", "+exec")
 		bob.Must("MULTI")
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAnyKey compares which users may let SORT read keys that it does not name.
+// TestAnyKey: both sides let the same users run SORT with patterns, which may read keys that the call does not name.
 func TestAnyKey(t *testing.T) {
 	p := newPair(t)
 	if p.old {
@@ -206,7 +206,7 @@ func anys(words []string) (args []any) {
 	return args
 }
 
-// TestAuth compares which names and passwords both sides accept.
+// TestAuth: both sides accept the same names and passwords.
 func TestAuth(t *testing.T) {
 	p := newPair(t)
 	for user, rules := range map[string]string{
@@ -230,8 +230,8 @@ func TestAuth(t *testing.T) {
 	}
 }
 
-// TestFiles gives both sides the same valid and invalid ACL files. It compares the errors, and the users
-// afterwards.
+// TestFiles gives both sides the same valid and invalid ACL files. It compares the errors, and the users after each
+// load.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/users.acl"
@@ -265,7 +265,7 @@ func TestFiles(t *testing.T) {
 		if !strings.HasPrefix(ours, "+OK") {
 			continue
 		}
-		// A file that one side saves, the other can load.
+		// Each side can load a file that the other side has saved.
 		if got := p.core.Do(p.ours, "ACL", "SAVE"); got != "+OK\r\n" {
 			t.Fatal(got)
 		}
@@ -288,7 +288,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestLog makes both sides refuse the same requests. It compares the entries' order, grouping and numbers.
+// TestLog makes both sides refuse the same requests. It compares the order, grouping and numbers of the log's entries.
 func TestLog(t *testing.T) {
 	p := newPair(t, "--acllog-max-len", "3")
 	if p.old {
@@ -372,7 +372,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogNamesTheCommand: an entry's client-info has the command that was refused, not the one before it.
+// TestLogNamesTheCommand: the client-info of an entry names the command that was refused, not the command before it.
 func TestLogNamesTheCommand(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("ACL", "SETUSER", "bob", "on", "nopass", "~a*", "+get", "+multi", "+exec")

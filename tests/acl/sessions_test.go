@@ -23,7 +23,7 @@ type party struct {
 	multi        bool // it has sent MULTI
 }
 
-// A comparison is a spindle and the reference, with a few clients each. Its administrator is never changed.
+// A comparison is a spindle and a redis-server, with a few clients each. Its administrator is never changed.
 type comparison struct {
 	*rand.Rand
 	t            *testing.T
@@ -33,9 +33,9 @@ type comparison struct {
 	told         []string // the latest steps
 }
 
-// TestSessions lets clients authenticate, change users and run commands at random, on spindle and on the reference.
-// All replies must be equal. So must be, at each step, the users, each client's user, the ACL log and INFO's
-// counters.
+// TestSessions lets clients authenticate, change users and run commands at random, on spindle and on redis-server. All
+// replies must be equal. At each step, both must have the same users, ACL log and INFO counters, and each client the
+// same user.
 func TestSessions(t *testing.T) {
 	program := os.Getenv("REDIS_SERVER")
 	if program == "" {
@@ -68,7 +68,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// dial connects to both, and waits until both have registered the client.
+// dial connects to both servers, and waits until both have registered the client.
 func (s *comparison) dial() *party {
 	p := &party{ours: s.ours.Dial(), theirs: s.theirs.Dial()}
 	s.ask(p, "new", []string{"PING"})
@@ -84,7 +84,7 @@ func (s *comparison) must(args ...string) {
 
 var clientID = regexp.MustCompile(`id:? ?[0-9]+`)
 
-// plain returns a reply without its natural differences: client IDs, and the modules that are built in here.
+// plain returns a reply without the expected differences: client IDs, and the modules that are built in here.
 func plain(v respclient.Value) string {
 	if v.Kind == '%' || v.Kind == '*' {
 		for i := 0; i+1 < len(v.Elems); i++ {
@@ -99,7 +99,7 @@ func plain(v respclient.Value) string {
 	return clientID.ReplaceAllString(fmt.Sprintf("%c %s", v.Kind, v), "id")
 }
 
-// ask sends a request to both and compares the replies. It returns an error if both have closed the connection.
+// ask sends a request to both servers and compares the replies. It returns an error if both have closed the connection.
 func (s *comparison) ask(p *party, who string, args []string) error {
 	s.t.Helper()
 	words := make([]any, len(args))
@@ -222,7 +222,7 @@ func (s *comparison) step() {
 	}
 }
 
-// block lets a client wait for a list while its user's rights change, and then serves it.
+// block makes a client wait for a list while its user's rights change, and then pushes an element.
 func (s *comparison) block(i int) {
 	p := s.cast[i]
 	for _, c := range []*respclient.Client{p.ours, p.theirs} {
@@ -260,7 +260,7 @@ var (
 // compare compares the states of both sides.
 func (s *comparison) compare() {
 	s.must("ACL", "LIST")
-	// The reference may not yet have closed a client that ours has closed: the next request shows it.
+	// redis-server may not have closed a client yet that spindle has closed. The next request shows it.
 	view := func(c *respclient.Client) string {
 		var b strings.Builder
 		var clients []string // loops accept connections in any order

@@ -41,9 +41,9 @@ func listen(t *testing.T, addr string, commands ...string) *listener {
 	return l
 }
 
-// TestRightsToChannelsWithdrawn: a change of a user's rights disconnects those of its clients that are subscribed
-// to a channel which is no longer allowed. This holds for every kind of subscription. Other clients stay connected.
-// A pattern must be allowed exactly as it is written.
+// TestRightsToChannelsWithdrawn: when a user loses the right to a channel, the clients of that user that are subscribed
+// to it are disconnected. This holds for every kind of subscription. Other clients stay connected. A pattern must be
+// allowed exactly as it is written.
 func TestRightsToChannelsWithdrawn(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "u", "on", "nopass", "+@all", "~*", "allchannels")

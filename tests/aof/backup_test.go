@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// backupState is the state that BACKUP STATUS tells, and the error.
+// backupState returns the state and the error in BACKUP STATUS.
 func backupState(s *testkit.Server) (state, why string) {
 	v := s.Do("BACKUP", "STATUS")
 	return v.Elems[1].Text, v.Elems[3].Text
@@ -33,8 +33,8 @@ func awaitBackup(t *testing.T, s *testkit.Server, state string) {
 	})
 }
 
-// TestBackup: a backup holds what the server held at SEAL, with the log on and off, while it is written to. A server of
-// each kind starts on its files, and preload-file loads them. The server's own log and settings stay as they are.
+// TestBackup: a backup has the data set as of SEAL, with the log on and off, while clients write. A server of each kind
+// starts on its files, and preload-file loads them. The server's own log and settings stay unchanged.
 func TestBackup(t *testing.T) {
 	for _, appendonly := range []string{"yes", "no"} {
 		t.Run("appendonly "+appendonly, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// TestBackupOrder: each call in a state that it does not fit is refused, and changes nothing. A backup that fails says
-// why, and another one may follow.
+// TestBackupOrder: a call that does not fit the state of the backup is refused, and changes nothing. A failed backup
+// reports its reason, and another backup may follow.
 func TestBackupOrder(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--backup-sealed-ttl", "1", "--rdb-key-save-delay", "0")
@@ -188,8 +188,8 @@ func TestBackupOrder(t *testing.T) {
 	}
 }
 
-// TestBackupUnderLoad: counters are incremented while backups are made. Each backup holds for each counter a value
-// between the one before SEAL and the one after it.
+// TestBackupUnderLoad: counters are incremented while backups are made. In each backup, each counter is between its
+// values before and after SEAL.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")

@@ -12,9 +12,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// outcomes has one line for each command and subcommand of redis-server 7.4.1: a call, and that server's behaviour
-// with a log of three commands. They are SET before, the call and SET after. "ready 2" is a start with two keys in
-// database 0. "unknown" is a server that names the command and ends with 1. "crash" is a server that crashes.
+// outcomes has one line for each command and subcommand of redis-server 7.4.1: a call, and how that server behaves on a
+// log of three commands. They are SET before, the call, and SET after. "ready 2" means that it starts with two keys in
+// database 0. "unknown" means that it names the command and exits with code 1. "crash" means that it crashes.
 const outcomes = "testdata/log-7.4.1.txt"
 
 // A callInLog is one line of outcomes.
@@ -35,7 +35,7 @@ func callsInLog(t *testing.T) (calls []callInLog) {
 	return calls
 }
 
-// startOver starts a server over an old log of one file with these calls. program is "" for spindle.
+// startOver starts a server on an old log of one file with these calls. If program is "", it starts spindle.
 func startOver(t *testing.T, program string, calls ...string) *testkit.Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,7 +61,7 @@ func logOf(calls ...string) []byte {
 	return b.Bytes()
 }
 
-// outcomeOf returns a server's behaviour with a log of SET before, the call and SET after, in the words of
+// outcomeOf returns a server's behaviour on a log with SET before, the call and SET after. It uses the words of
 // outcomes.
 func outcomeOf(t *testing.T, program, call string) (outcome string, s *testkit.Server) {
 	s = startOver(t, program, "SET before 1", call, "SET after 1")
@@ -79,7 +79,7 @@ func outcomeOf(t *testing.T, program, call string) (outcome string, s *testkit.S
 	return outcome, s
 }
 
-// endedHow returns how a server ended that was started on a log; "" if it runs.
+// endedHow returns how a server that was started on a log ended. It returns "" if the server runs.
 func endedHow(s *testkit.Server, call string) string {
 	name, _, _ := strings.Cut(call, " ")
 	switch {
@@ -93,8 +93,8 @@ func endedHow(s *testkit.Server, call string) string {
 	return "ended: " + s.Log()
 }
 
-// TestCommandsInALog: a log that redis-server 7.4.1 loads gives as many keys here. A log that it refuses is refused
-// with the same words. Calls that crash 7.4.1 are left out.
+// TestCommandsInALog: spindle loads the logs that redis-server 7.4.1 loads, with the same number of keys. It refuses
+// the logs that 7.4.1 refuses, with the same words. Calls that crash 7.4.1 are left out.
 func TestCommandsInALog(t *testing.T) {
 	t.Parallel()
 	var quiet, wanted []string // calls that change no key, each with its SETs before and after
@@ -129,7 +129,7 @@ func TestCommandsInALog(t *testing.T) {
 	}
 }
 
-// TestOutcomesAreRedis runs each line of outcomes on redis-server 7.4.1.
+// TestOutcomesAreRedis: redis-server 7.4.1 behaves as each line of outcomes says.
 func TestOutcomesAreRedis(t *testing.T) {
 	spec := testkit.Kind(t, testkit.Redis74)
 	program := spec.Program
@@ -153,7 +153,8 @@ func TestOutcomesAreRedis(t *testing.T) {
 	}
 }
 
-// TestScriptLoadInALog: servers before Redis 7 logged SCRIPT LOAD, and then calls of the script by its digest.
+// TestScriptLoadInALog: a log of a server before Redis 7 is loaded. It has SCRIPT LOAD, and then calls of the script by
+// its digest.
 func TestScriptLoadInALog(t *testing.T) {
 	const script, digest = "return(redis.call('set','k','v'))", "a156c8776be91fa01a9091ce6c8238000d6f88e8"
 	s := startOver(t, "", "MULTI", "script load "+script, "EXEC", "EVALSHA "+digest+" 0", "SELECT 1", "RESET", "SET n 1")
@@ -166,7 +167,7 @@ func TestScriptLoadInALog(t *testing.T) {
 	}
 }
 
-// TestErrorInLog: if a log has a command that this server cannot run, the server's log names it. The other commands
+// TestErrorInLog: if the AOF has a command that this server cannot run, the server logs its name. The other commands
 // are loaded.
 func TestErrorInLog(t *testing.T) {
 	s := startOver(t, "", "SET before 1", "SET a 1 NONSENSE", "SET after 1")

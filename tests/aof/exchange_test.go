@@ -42,8 +42,8 @@ func words(line string) (list []any) {
 	return list
 }
 
-// TestExchange: each server loads the other's log to the same data set. The base may be of commands or an RDB file,
-// and annotations may be on or off. RDB files of newer servers have other forms.
+// TestExchange: spindle and each other server load each other's log to the same data set. The base may consist of
+// commands or be an RDB file, and annotations may be on or off. RDB files of newer servers have other forms.
 func TestExchange(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		for _, preamble := range []string{"yes", "no"} {
@@ -93,7 +93,7 @@ func exchange(t *testing.T, p testkit.Peer, preamble, stamps string, ours bool) 
 	}
 }
 
-// fillVolatile makes hashes whose fields have deadlines, if the peer knows them: a short one and a long one.
+// fillVolatile makes hashes whose fields have deadlines, if the peer supports them: a short one and a long one.
 func fillVolatile(s *testkit.Server, p testkit.Peer, prefix string) {
 	if !p.FieldDeadlines() {
 		return
@@ -109,8 +109,8 @@ func fillVolatile(s *testkit.Server, p testkit.Peer, prefix string) {
 	}
 }
 
-// content returns the digest of each key, in order. Digests of Valkey leave out the deadlines of fields, so hashes
-// that have them are told in words.
+// content returns the digest of each key, in order. Valkey's digests leave out the deadlines of fields, so hashes with
+// such deadlines are listed as text.
 func content(s *testkit.Server, p testkit.Peer) (lines []string) {
 	for _, db := range []int{0, 3} {
 		s.Do("SELECT", db)
@@ -137,8 +137,8 @@ func content(s *testkit.Server, p testkit.Peer) (lines []string) {
 	return lines
 }
 
-// TestBaseOfCommandsForOlder: a base of commands has only commands that rdb-write-version allows. There, a stream with
-// a pending entry of a deleted message is a RESTORE. redis-server 7.0 must be able to read its payload.
+// TestBaseOfCommandsForOlder: a base of commands has only commands that rdb-write-version allows. In such a base, a
+// stream with a pending entry of a deleted message is a RESTORE. redis-server 7.0 must be able to read its payload.
 func TestBaseOfCommandsForOlder(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {

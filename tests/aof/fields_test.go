@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPersistedFields: a field whose deadline was taken away is still there when the log is loaded after that deadline.
+// TestPersistedFields: a field whose deadline was removed still exists when the log is loaded after that deadline.
 func TestPersistedFields(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBaseFollowsTheFolder: while the log is off, BGREWRITEAOF writes to the server's present folder.
+// TestBaseFollowsTheFolder: while the log is off, BGREWRITEAOF writes to the server's current folder.
 func TestBaseFollowsTheFolder(t *testing.T) {
 	s := testkit.Start(t, "--enable-protected-configs", "yes")
 	if err := os.Mkdir(s.File("other"), 0o755); err != nil {

@@ -38,8 +38,8 @@ func TestHistoryIsDeleted(t *testing.T) {
 	})
 }
 
-// TestNumbersContinue: during a server's life no two increments have the same name. That holds even if a base was made
-// while the log was off. Redis counts the same way.
+// TestNumbersContinue: no two increments of one server process have the same name. That holds even if a base was made
+// while the log was off. Redis numbers increments the same way.
 func TestNumbersContinue(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	done := func() {

@@ -11,13 +11,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// killsOfOneLife is the number of kills before the test begins again with an empty folder, so that loads stay
+// killsOfOneLife is the number of kills after which the test starts again with an empty folder, so that loads stay
 // short.
 const killsOfOneLife = 24
 
-// TestKills: a SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads.
-// Afterwards the data set has a whole number of steps. With appendfsync always it has at least the answered steps,
-// otherwise at least those answered two seconds before the kill.
+// TestKills: SIGKILL comes in the middle of pipelined transactions and scripts, of rewrites, saves and loads.
+// Afterwards the data set has no partial step. With appendfsync always it has all answered steps. Otherwise it has all
+// steps that were answered two seconds before the kill.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -67,7 +67,7 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// script makes one step as a script. The other form is a transaction.
+// script makes one step as a script. Other steps are transactions.
 const script = "redis.call('SET', KEYS[1], ARGV[1]) redis.call('RPUSH', KEYS[2], ARGV[1]) redis.call('SET', KEYS[3], " +
 	"ARGV[1]) return 1"
 
@@ -149,7 +149,7 @@ func (w *writer) end(killed time.Time) (answered, old, sent int) {
 	return int(w.answered.Load()), old, int(w.sent.Load())
 }
 
-// disturb works on the log and the data set for some time, while a writer runs.
+// disturb rewrites the log, saves and changes the data set for some time, while a writer runs.
 func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		switch rng.IntN(7) {
@@ -170,7 +170,7 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 	}
 }
 
-// steps returns how many whole steps the data set has.
+// steps returns the number of steps in the data set, and fails the test if one is partial.
 func steps(t *testing.T, s *testkit.Server, when string) int {
 	a, b, length, last := s.Do("GET", "a").Text, s.Do("GET", "b").Text, s.Do("LLEN", "l").Int,
 		s.Do("LINDEX", "l", "-1").Text

@@ -10,9 +10,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestTwoServers: no other server may use a log that a server writes to. It does not start on that log, does not
-// switch it on, and makes no base for it. No tool cuts it. A log with another name in the same folder is free, and
-// so is a killed server's log.
+// TestTwoServers: while a server writes to a log, no other server may use it. The other server does not start on that
+// log, does not switch it on, and makes no base for it. No tool cuts the log. A log with another name in the same
+// folder is free, and so is a killed server's log.
 func TestTwoServers(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")
@@ -61,7 +61,8 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
-// TestLogGivenBack: a server that switches its log off releases it. It takes it again when the log is switched on.
+// TestLogGivenBack: a server that switches its log off releases the lock. It takes the lock again when the log is
+// switched on.
 func TestLogGivenBack(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes")
 	s.Do("SET", "k", "first")
@@ -98,7 +99,7 @@ func TestLogGivenBack(t *testing.T) {
 	other.Do("CONFIG", "SET", "appendonly", "no")
 	until("the log is free again", s, turnOn)
 	s.Do("CONFIG", "SET", "appendonly", "no")
-	// A base that is made while the log is off keeps the lock no longer.
+	// A base that is made while the log is off holds the lock only while it is made.
 	until("a base of the other's", other, rewritten)
 	until("a base of the first", s, rewritten)
 }

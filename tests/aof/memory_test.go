@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBufferIsCounted: log bytes that are not written yet count in used_memory, and evict nothing. INFO debug shows
-// how long turns have written.
+// TestBufferIsCounted: log bytes that are not written yet count in used_memory, and cause no eviction. INFO debug shows
+// how long turns have written to the log.
 func TestBufferIsCounted(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")
@@ -41,8 +41,8 @@ func TestBufferIsCounted(t *testing.T) {
 	})
 }
 
-// TestRoomOfLog: kept-memory-limit bounds the bytes that wait for the log's disk. Clients that write wait at the
-// limit, and continue when the disk has caught up.
+// TestRoomOfLog: kept-memory-limit bounds the bytes that wait for the log's disk. At the limit, writing clients wait
+// until the disk has caught up.
 func TestRoomOfLog(t *testing.T) {
 	t.Parallel()
 	const limit, piece, pieces = 4 << 20, 256 << 10, 64

@@ -10,12 +10,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// send adds a producer's message to a stream, and returns its entry.
+// send adds a producer's message to a stream with XADD IDMP, and returns its entry ID.
 func send(s *testkit.Server, key string, i int) string {
 	return s.Do("XADD", key, "IDMP", fmt.Sprint("p", i%7), fmt.Sprint("m", i), "*", "f", i).Text
 }
 
-// remembered returns what XINFO STREAM says of the memory of messages, without the duplicates, which no log has.
+// remembered returns the fields of XINFO STREAM about remembered messages. It leaves out the number of duplicates,
+// which no log has.
 func remembered(s *testkit.Server, key string) string {
 	words := s.Do("XINFO", "STREAM", key).Elems
 	var all []string
@@ -28,9 +29,9 @@ func remembered(s *testkit.Server, key string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestMessagesInTheLog: the log has the messages of producers with the limits of their streams, also those that a
-// transaction or script added. After a crash no message is added a second time. A server with other settings keeps the
-// limits.
+// TestMessagesInTheLog: the log has the remembered messages of producers and the limits of their streams, even if a
+// transaction or script added them. After a crash no message is added a second time. A server with other settings keeps
+// the limits.
 func TestMessagesInTheLog(t *testing.T) {
 	for _, limits := range [][2]string{{"100", "100"}, {"80000", "20"}} {
 		t.Run("most="+limits[1], func(t *testing.T) {
@@ -103,8 +104,9 @@ func TestMessagesInTheLog(t *testing.T) {
 	}
 }
 
-// TestMessagesInFiles: RDB files and bases have the messages of producers if their version can carry them. Otherwise
-// the stream is there without them. A file has the memory as of the call, whatever comes while it is written.
+// TestMessagesInFiles: RDB files and bases have the remembered messages of producers if their version supports them.
+// Otherwise the stream is saved without them. A file has the messages as of the call, even if others come while it is
+// written.
 func TestMessagesInFiles(t *testing.T) {
 	for _, version := range []string{"10", "11", "12", "13"} {
 		for _, form := range []string{"SAVE", "BGSAVE", "preamble", "commands"} {
@@ -172,7 +174,7 @@ func TestMessagesInFiles(t *testing.T) {
 	}
 }
 
-// TestMessagesOfOthers: a log of Redis 8.8 may have XIDMPRECORD after an entry, and XCFGSET.
+// TestMessagesOfOthers: a log of Redis 8.8 is loaded. It may have XIDMPRECORD after an entry, and XCFGSET.
 func TestMessagesOfOthers(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--save", "")
 	id := fmt.Sprint(time.Now().UnixMilli(), "-1")
@@ -190,8 +192,8 @@ func TestMessagesOfOthers(t *testing.T) {
 	}
 }
 
-// TestMessagesInPayloads: a payload has the messages if rdb-write-version can carry them. A copied or renamed stream
-// has them, and a deleted one that comes again has none.
+// TestMessagesInPayloads: a DUMP payload has the remembered messages if rdb-write-version supports them. A copied or
+// renamed stream has them. A stream that is deleted and created again has none.
 func TestMessagesInPayloads(t *testing.T) {
 	for _, version := range []string{"11", "13"} {
 		t.Run(version, func(t *testing.T) {

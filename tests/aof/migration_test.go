@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestMigration follows MIGRATION.md in both directions, for each server there is: with an RDB file, with an
-// append-only file, and with both.
+// TestMigration follows MIGRATION.md in both directions, with each other server: with an RDB file, with an append-only
+// file, and with both.
 func TestMigration(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		for _, persistence := range []string{"appendonly no", "appendonly yes", "appendonly yes\nsave 3600 1"} {

@@ -6,7 +6,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// newer are calls of commands and options that Redis 7 does not know, after calls that make their keys.
+// newer has calls of commands and options that Redis 7 does not know, and before them the calls that make their keys.
 var newer = []string{
 	"HSET h a 1 b 2 c 3", "HGETDEL h FIELDS 2 a none", "HSETEX h FNX FIELDS 2 d 4 e 5", "HSETEX h FXX FIELDS 1 d 6",
 	"HSETEX h KEEPTTL FIELDS 1 b 7", "HGETEX h FIELDS 1 b", "HSETEX h PXAT 1 FIELDS 1 gone 1",
@@ -26,14 +26,14 @@ var newer = []string{
 	"BLMOVEM l2 l3 LEFT RIGHT 0 COUNT 2 OBO", "LMOVEM l2 l3 LEFT RIGHT COUNT 9 BULK",
 }
 
-// newerFields are calls with deadlines of fields, which Redis has since 7.4.
+// newerFields has calls with deadlines of fields, which Redis has since 7.4.
 var newerFields = []string{
 	"HSETEX t PXAT 4102444800000 FIELDS 3 a 1 b 2 c 3", "HSETEX t KEEPTTL FIELDS 2 a 4 d 5",
 	"HGETEX t PXAT 4102444801000 FIELDS 2 d none", "HGETEX t PERSIST FIELDS 1 b", "HSETEX t FXX EX 1000000 FIELDS 1 c 6",
 	"HGETDEL t FIELDS 1 a", "HSETEX t2 FNX PXAT 4102444800000 FIELDS 1 a 1", "HSETEX t2 FIELDS 1 a 2",
 }
 
-// TestNewerCommands: the log of commands that Redis 7 does not know is loaded by it to the same data set.
+// TestNewerCommands: Redis 7 loads spindle's log of commands that Redis 7 does not know, and gets the same data set.
 func TestNewerCommands(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {

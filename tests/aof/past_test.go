@@ -14,7 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A moment is what a server held at an offset of its history, and at the end of a second if that is not 0.
+// A moment is the state of a server at an offset of its history. If its second is not 0, it is the state at the end of
+// that second.
 type moment struct {
 	offset int64
 	second int64
@@ -22,7 +23,7 @@ type moment struct {
 }
 
 // held returns a digest of each key of the first four databases, and of the function libraries. Keys whose names begin
-// with brief are left out: their deadlines pass.
+// with brief are left out, because they may expire.
 func held(s *testkit.Server) map[string]string {
 	state := map[string]string{"functions": s.Do("FUNCTION", "DUMP").Text}
 	c := s.Dial()
@@ -38,7 +39,7 @@ func held(s *testkit.Server) map[string]string {
 	return state
 }
 
-// change makes one random change: of every type, by scripts, functions, transactions and deadlines.
+// change makes one random change: of any type, by a script, function or transaction, or of a deadline.
 func change(s *testkit.Server, rng *rand.Rand, i int) {
 	c := s.Dial()
 	defer c.Close()
@@ -102,7 +103,7 @@ func change(s *testkit.Server, rng *rand.Rand, i int) {
 	}
 }
 
-// offset is the server's offset in its history.
+// offset returns the server's offset in its history.
 func offset(s *testkit.Server) int64 {
 	n, err := strconv.ParseInt(s.Info("persistence")["aof_history_offset"], 10, 64)
 	if err != nil {
@@ -120,9 +121,9 @@ func rewritten(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// TestAnyMoment: a server with all kinds of data is rewritten, killed, and has its log switched off and on. Each moment
-// that was noted while the log was on can be had back, by its offset or its second. The restored data set is the one
-// that the server had.
+// TestAnyMoment: a server with all kinds of data rewrites its log, is killed, and has its log switched off and on. Each
+// moment that was noted while the log was on can be restored, by its offset or its second. The restored data set equals
+// the server's data set at that moment.
 func TestAnyMoment(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -217,8 +218,8 @@ func differences(want, got map[string]string) string {
 	return strings.Join(all[:min(len(all), 10)], "\n  ")
 }
 
-// TestDryRun: a restore that makes nothing says what the folder would hold, and the last commands before the moment.
-// Wrong arguments, a folder that is not empty, and a folder without a log are refused.
+// TestDryRun: a dry run of restore prints the state that the folder would have, and the last commands before the
+// moment. Wrong arguments, a folder that is not empty, and a folder without a log are refused.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--aof-keep-history", "1gb", "--appendfsync", "always",
@@ -268,8 +269,8 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestHistoryIsBounded: files beyond the size asked for go, the first ones first. Switched off, the history stays as it
-// is, and a later one does not write over its files.
+// TestHistoryIsBounded: when the history exceeds its size limit, the oldest files are deleted. When the history is
+// switched off, its files stay, and a later history does not overwrite them.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--aof-keep-history", "300kb", "--auto-aof-rewrite-percentage", "0")

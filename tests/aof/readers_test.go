@@ -8,7 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReadersOfBase: a rewrite logs which servers can load its base, if some version of Redis 7 cannot.
+// TestReadersOfBase: after a rewrite, the server logs which servers can load the base, if some version of Redis 7
+// cannot.
 func TestReadersOfBase(t *testing.T) {
 	const begins = "A server that loads the new AOF base"
 	for _, c := range []struct {

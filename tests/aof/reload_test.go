@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log and loads the rest. It tells the client
-// to look at the server's log, as Redis does. The server logs a successful load for a whole log, but not for this
-// one. Later writes go to the right database, and the log is whole.
+// TestReloadCutsADamagedEnd: DEBUG LOADAOF cuts the damaged end of the log and loads the rest. Its reply refers the
+// client to the server's log, as in Redis. The server logs a successful load only for a complete log. Later writes go
+// to the right database, and the log is complete again.
 func TestReloadCutsADamagedEnd(t *testing.T) {
 	for _, inside := range []bool{false, true} {
 		name := "alone"
@@ -80,8 +80,8 @@ func TestReloadCutsADamagedEnd(t *testing.T) {
 	}
 }
 
-// TestLoadedChangesCount: commands that a start loads from increments are not in the RDB file. They count as
-// changes for the save rules. After DEBUG LOADAOF no command does. Redis counts the same way.
+// TestLoadedChangesCount: commands that a start loads from increments are not in the RDB file, so they count as changes
+// for the save rules. After DEBUG LOADAOF no changes are counted. Redis counts the same way.
 func TestLoadedChangesCount(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *testkit.Server{"ours": testkit.Start,
 		"Redis": testkit.Redis} {
@@ -102,8 +102,8 @@ func TestLoadedChangesCount(t *testing.T) {
 	}
 }
 
-// TestReloadIsQuiet: the commands that DEBUG LOADAOF runs reach no subscriber, no MONITOR and no replica, and are
-// not logged again.
+// TestReloadIsQuiet: the commands that DEBUG LOADAOF runs reach no subscriber, no MONITOR and no replica. They are not
+// written to the log again.
 func TestReloadIsQuiet(t *testing.T) {
 	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA", "--save",
 		"", "--aof-use-rdb-preamble", "no", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600")

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestScriptsInLogs: a log of an older Redis has scripts as they were called. They run when the log is loaded, on a
-// primary and on a read-only replica.
+// TestScriptsInLogs: a log of an older Redis has calls of scripts instead of their effects. They run when the log is
+// loaded, on a primary and on a read-only replica.
 func TestScriptsInLogs(t *testing.T) {
 	for name, args := range map[string][]string{
 		"primary": nil,
@@ -60,8 +60,8 @@ func writeLog(t *testing.T, dir string, lines [][]string) {
 	}
 }
 
-// TestLoadingLetsIn: while DEBUG LOADAOF runs, even within a script of the log, other clients get LOADING at once.
-// A second DEBUG LOADAOF is refused with LOADING or, past busy-reply-threshold, with BUSY.
+// TestLoadingLetsIn: while DEBUG LOADAOF runs, even within a script of the log, other clients get LOADING at once. A
+// second DEBUG LOADAOF is refused with LOADING, or with BUSY after busy-reply-threshold.
 func TestLoadingLetsIn(t *testing.T) {
 	dir := t.TempDir()
 	slow := "redis.call('set', KEYS[1], 'y'); for i = 1, 400000 do redis.call('ping') end return 'ok'"

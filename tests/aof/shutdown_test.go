@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestShutdownEndsARewrite: a server that ends during a rewrite leaves no file of it, whether the log is on or not.
+// TestShutdownEndsARewrite: a server that shuts down during a rewrite leaves no file of the rewrite, whether the log is
+// on or not.
 func TestShutdownEndsARewrite(t *testing.T) {
 	for _, on := range []string{"yes", "no"} {
 		t.Run("appendonly="+on, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestShutdownEndsARewrite(t *testing.T) {
 	}
 }
 
-// TestShutdownNoSaveKeepsTheLog: a server that ends without a snapshot still writes the log's buffer to disk,
+// TestShutdownNoSaveKeepsTheLog: a server that shuts down without a snapshot still writes the log's buffer to disk,
 // however slow the disk is.
 func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
 	for name, end := range map[string]func(s *testkit.Server){
@@ -67,7 +68,7 @@ func TestShutdownNoSaveKeepsTheLog(t *testing.T) {
 	}
 }
 
-// TestShutdownBeforeTheFirstBase: after the log was switched on, a server does not end before its data set is in
+// TestShutdownBeforeTheFirstBase: after the log was switched on, a server does not shut down before its data set is in
 // the log on disk. FORCE overrides this.
 func TestShutdownBeforeTheFirstBase(t *testing.T) {
 	s := testkit.Start(t, "--save", "")

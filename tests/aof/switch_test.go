@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestSwitchesUnderLoad: under writes appendfsync changes, the log is switched off and on, and rewrites and saves
-// run. Once the log is on again with policy always, every answered step survives a SIGKILL.
+// TestSwitchesUnderLoad: while clients write, appendfsync changes, the log is switched off and on, and rewrites and
+// saves run. Once the log is on again with appendfsync always, every answered step survives a SIGKILL.
 func TestSwitchesUnderLoad(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -65,8 +65,8 @@ func TestSwitchesUnderLoad(t *testing.T) {
 	}
 }
 
-// TestOwnBaseHoldsAll: a base of commands also has data that only spindle, or Redis 7.4, can read. These are
-// deadlines of fields, Bloom filters, functions, and groups with pending entries of deleted messages. Fields that
+// TestOwnBaseHoldsAll: a base of commands also has the data that only spindle, or only Redis 7.4, can read. This data
+// is deadlines of fields, Bloom filters, functions, and groups with pending entries of deleted messages. Fields that
 // expire before the load do not come back.
 func TestOwnBaseHoldsAll(t *testing.T) {
 	for _, preamble := range []string{"yes", "no"} {

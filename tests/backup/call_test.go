@@ -25,23 +25,23 @@ import (
 	"spindle/tests/testkit/s3test"
 )
 
-// A place is a store, and how spindle backup gets at it.
+// A place is a store with the options by which spindle backup reaches it.
 type place struct {
 	store string
 	args  []string
 	env   []string
 }
 
-// folderPlace is a new folder.
+// folderPlace returns a store in a new folder.
 func folderPlace(t *testing.T) place { return place{store: "file://" + t.TempDir()} }
 
-// bucketPlace is the bucket of a test's server.
+// bucketPlace returns a store in the bucket of a test's S3 server.
 func bucketPlace(s *s3test.Server) place {
 	return place{store: "s3://" + s3test.Bucket + "/night", args: []string{"--endpoint", s.URL, "--region", s3test.Region},
 		env: []string{"AWS_ACCESS_KEY_ID=" + s3test.ID, "AWS_SECRET_ACCESS_KEY=" + s3test.Secret}}
 }
 
-// command is spindle backup WORD, with output in out.
+// command returns the command spindle backup WORD, with its output in out.
 func (p place) command(t *testing.T, out *bytes.Buffer, word string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(testkit.Spindle(t), slices.Concat([]string{"backup", word, "--store", p.store}, p.args, args)...)
@@ -61,7 +61,7 @@ func (p place) call(t *testing.T, word string, args ...string) (out string, code
 	return text.String(), cmd.ProcessState.ExitCode()
 }
 
-// must is a call that has to succeed.
+// must is call, but fails the test unless the exit code is 0.
 func (p place) must(t *testing.T, word string, args ...string) string {
 	t.Helper()
 	out, code := p.call(t, word, args...)
@@ -88,7 +88,7 @@ func (p place) list(t *testing.T, args ...string) (all []entry) {
 	return all
 }
 
-// digests are the digests of all keys of a server.
+// digests returns the digests of all keys of a server.
 func digests(s *testkit.Server) map[string]string {
 	all := map[string]string{}
 	for _, key := range s.Do("KEYS", "*").Strings() {
@@ -97,7 +97,7 @@ func digests(s *testkit.Server) map[string]string {
 	return all
 }
 
-// differences names some keys whose digests differ.
+// differences returns some keys whose digests differ.
 func differences(want, got map[string]string) (names []string) {
 	for key, digest := range want {
 		if got[key] != digest && len(names) < 5 {
@@ -119,7 +119,7 @@ func fill(s *testkit.Server, n int, value string) {
 	}
 }
 
-// pull pulls a backup and starts a server on it, of the program that spec names.
+// pull pulls a backup and starts the server that spec names on it.
 func (p place) pull(t *testing.T, spec testkit.Spec, args ...string) *testkit.Server {
 	t.Helper()
 	spec.Dir = filepath.Join(t.TempDir(), "into")
@@ -131,7 +131,7 @@ func (p place) pull(t *testing.T, spec testkit.Spec, args ...string) *testkit.Se
 	return testkit.Launch(t, spec)
 }
 
-// keyFile makes a key.
+// keyFile writes an encryption key to a file.
 func keyFile(t *testing.T, digit string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "key")
@@ -141,8 +141,8 @@ func keyFile(t *testing.T, digit string) string {
 	return path
 }
 
-// TestThereAndBack: a server's backup is pushed while it serves. spindle and redis-server start on the pulled folder
-// with its data. The server has no backup under way afterwards.
+// TestThereAndBack: a server's backup is pushed while the server runs. spindle and redis-server start on the pulled
+// folder with its data. Afterwards the server has no backup under way.
 func TestThereAndBack(t *testing.T) {
 	for name, p := range map[string]place{"folder": folderPlace(t), "bucket": bucketPlace(s3test.Start(t))} {
 		for _, appendonly := range []string{"yes", "no"} {
@@ -200,14 +200,15 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// TestKilledPush: a push that is killed at any request leaves no backup that is not whole. The next push continues with
-// the same files, and the server has no backup under way in the end.
+// TestKilledPush: a push that is killed at any request leaves no incomplete backup in the list. The next push continues
+// with the same files. In the end the server has no backup under way.
 func TestKilledPush(t *testing.T) {
 	t.Parallel()
 	killedPushes(t, bucketPlace(s3test.Start(t)))
 }
 
-// killedPushes kills pushes to a bucket at each request, until a push has fewer. Each uses another prefix.
+// killedPushes kills a push to a bucket at its first request, then one at its second, and so on until a push has fewer
+// requests. Each push uses another prefix.
 func killedPushes(t *testing.T, p place) {
 	t.Helper()
 	s := testkit.Start(t)
@@ -245,7 +246,8 @@ func killedPushes(t *testing.T, p place) {
 	}
 }
 
-// killedPush pushes through a proxy that kills the push at request n. It returns the list then, and how the push ended.
+// killedPush pushes through a proxy that kills the push at request n. It returns the list of backups after that, and
+// how the push ended.
 func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, err error) {
 	t.Helper()
 	direct := p
@@ -257,7 +259,7 @@ func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, 
 	var requests atomic.Int64
 	var run *exec.Cmd
 	started := make(chan bool)
-	// The host's name is signed, so it stays. The proxy's log would only say that the client has gone.
+	// The signature covers the Host header, so it stays. The proxy's log would only report that the client has gone.
 	pass := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0), Director: func(r *http.Request) {
 		r.URL.Scheme, r.URL.Host = to.Scheme, to.Host
 	}}
@@ -282,8 +284,8 @@ func (p place) killedPush(t *testing.T, s *testkit.Server, n int) (all []entry, 
 	return direct.list(t), err
 }
 
-// TestKilledBeforeSeal: a push that is killed before SEAL leaves the server's backup under way, and one that SIGTERM
-// stops gives it up. A push seals a backup that it finds under way.
+// TestKilledBeforeSeal: a push that is killed before SEAL leaves the server's backup under way. A push that is stopped
+// by SIGTERM cancels the backup. A push that finds a backup under way seals it.
 func TestKilledBeforeSeal(t *testing.T) {
 	t.Parallel()
 	p := folderPlace(t)
@@ -325,8 +327,8 @@ func TestKilledBeforeSeal(t *testing.T) {
 	}
 }
 
-// TestFolderOfASet: a sealed backup's folder, and the folder of a server that has ended, are pushed. One that a server
-// writes to, or that lacks a file, is refused.
+// TestFolderOfASet: the folder of a sealed backup can be pushed, and so can the folder of a stopped server. A folder
+// that a server writes to, or that lacks a file, is refused.
 func TestFolderOfASet(t *testing.T) {
 	t.Parallel()
 	p := folderPlace(t)
@@ -367,7 +369,7 @@ func TestFolderOfASet(t *testing.T) {
 	}
 }
 
-// TestRefused: each mistake is named, with the word that mends it. No output has a secret.
+// TestRefused: each mistake gets an error that names it or says how to fix it. No output contains a secret.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
@@ -438,7 +440,7 @@ func TestRefused(t *testing.T) {
 	}
 	server.Skew(0)
 
-	// A part that is damaged, and one that is missing: named, with the backups that are whole.
+	// The output names a damaged part and a missing part, with the backups that are complete.
 	s.Do("SET", "more", strings.Repeat("x", 1000))
 	bucket.must(t, "push", "--from-server", s.Addr, "--key-file", right)
 	var latest string
@@ -470,8 +472,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSettingsFile: a file has the options of all words, and the secrets. The command line comes before it. A wrong
-// line is named, and so is a file of secrets that any user may read.
+// TestSettingsFile: a file has the options of all commands, and the secrets. The command line has priority over it.
+// Errors name a wrong line, and a file of secrets that any user may read.
 func TestSettingsFile(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)

@@ -14,8 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// gateway starts versitygw, an S3 server of another maker, with one bucket in a new folder. It skips the test if the
-// program is not there.
+// gateway starts versitygw, an independent S3 server, with one bucket in a new folder. It skips the test if the program
+// is not installed.
 func gateway(t *testing.T) place {
 	t.Helper()
 	program, err := exec.LookPath("versitygw")
@@ -43,8 +43,8 @@ func gateway(t *testing.T) place {
 		env: []string{"AWS_ACCESS_KEY_ID=" + id, "AWS_SECRET_ACCESS_KEY=" + secret}}
 }
 
-// TestGateway: a server of another maker takes our requests and signatures. Backups go there and back, with a key and
-// without. Refusals are named, and a prune removes what it should.
+// TestGateway: an independent S3 server accepts our requests and signatures. Backups are pushed and pulled, with an
+// encryption key and without. Errors name their cause, and a prune removes the backups that it should.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	p := gateway(t)
@@ -88,7 +88,7 @@ func TestGateway(t *testing.T) {
 	}
 }
 
-// TestGatewayKilledPush is TestKilledPush with a server of another maker.
+// TestGatewayKilledPush is TestKilledPush with an independent S3 server.
 func TestGatewayKilledPush(t *testing.T) {
 	t.Parallel()
 	killedPushes(t, gateway(t))

@@ -28,7 +28,7 @@ type row struct {
 	Keys  []any
 }
 
-// golden reads the rows of 7.4.1, and those of newer servers that it lacks.
+// golden reads the rows of 7.4.1, and the rows of newer servers that 7.4.1 does not have.
 func golden(t *testing.T) map[string]row {
 	rows := map[string]row{}
 	readRows(t, "testdata/command-newer.jsonl", rows)
@@ -53,7 +53,7 @@ func readRows(t *testing.T, path string, rows map[string]row) {
 	}
 }
 
-// unrecorded are rows of servers that no test machine has. They follow the public documentation.
+// unrecorded lists rows of servers that no test machine has. They follow the public documentation.
 var unrecorded = map[string]string{
 	"client|ack":  "spindle",
 	"blmovem":     "Redis 8.10",
@@ -123,9 +123,9 @@ func words(v any) []string {
 	return list
 }
 
-// TestRowsEqualTheReference compares every row with the reference's, and looks for subcommands that are missing.
+// TestRowsEqualTheReference: every row equals Redis's row, and no subcommand is missing.
 func TestRowsEqualTheReference(t *testing.T) {
-	// These are a module's commands, and our own.
+	// These are the commands of a module, and spindle's own commands.
 	families := slices.DeleteFunc(catalogue.Rows(),
 		func(f command.Family) bool { return f.Name == bloom.Name || f.Name == diagnose.Name })
 	k, err := command.NewCatalogue(families...)

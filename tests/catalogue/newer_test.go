@@ -11,7 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// ownCommands, ownDirectives and ownFields are spindle's own. "x*" stands for every name that begins with x.
+// ownCommands, ownDirectives and ownFields are names that only spindle has. "x*" stands for every name that begins with
+// x.
 var (
 	ownCommands = []string{"bf.*", "bigkeys*", "stalls*", "hotkeys", "hotkeys|help", "hotkeys|get", "hotkeys|reset",
 		"script|stats", "spindle*"}
@@ -26,8 +27,8 @@ var (
 		"spindle_version", "cmdstat_*", "errorstat_*", "latency_percentiles_usec_*"}
 )
 
-// newer returns the lines of newer.txt of one kind: state by lower-case name. A container and its subcommand are
-// joined by "|", as COMMAND LIST does it.
+// newer returns the lines of newer.txt of one kind, as a map from the lower-case name to its state. A container and its
+// subcommand are joined by "|", as in COMMAND LIST.
 func newer(t *testing.T, kind string) map[string]string {
 	t.Helper()
 	b, err := os.ReadFile("../conformance/newer.txt")
@@ -64,8 +65,8 @@ func names(t *testing.T, file string) map[string]bool {
 	return found
 }
 
-// TestNewer: the server has every command, directive and field that newer.txt calls here. Each one that the server has
-// and Redis 7.4 has not is called here.
+// TestNewer: the server has every command, directive and field that newer.txt marks as "here". Each one that the server
+// has and Redis 7.4 does not have is marked "here".
 func TestNewer(t *testing.T) {
 	s := testkit.Start(t)
 	node := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)))
@@ -101,7 +102,7 @@ func agree(t *testing.T, kind string, has, older map[string]bool, own []string) 
 	t.Helper()
 	states := newer(t, kind)
 	for _, name := range slices.Sorted(maps.Keys(states)) {
-		// A name with a blank is a value of a directive, or Valkey's form of a command.
+		// A name with a space is a value of a directive, or Valkey's form of a command.
 		if states[name] == "here" && !has[name] && !strings.Contains(name, " ") {
 			t.Errorf("newer.txt calls %s %s here, and the server does not have it", kind, name)
 		}

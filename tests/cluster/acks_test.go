@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFailoverKeepsConfirmedWrites: replies wait for a replica. A replica that takes over has everything that its
-// primary had confirmed, after CLUSTER FAILOVER under a writer, and after the primary was killed.
+// TestFailoverKeepsConfirmedWrites: replies wait for a replica. A replica that takes over has all writes that its
+// primary had confirmed. This holds for CLUSTER FAILOVER while a client writes, and after the primary was killed.
 func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 	t.Parallel()
 	var nodes []*testkit.Server

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// rounds returns how often a test of chance plays: SPINDLE_TEST_SCALE times n in make soak.
+// rounds returns the number of rounds of a random test: n times SPINDLE_TEST_SCALE, which make soak sets.
 func rounds(n int) int {
 	if scale, err := strconv.Atoi(os.Getenv("SPINDLE_TEST_SCALE")); err == nil {
 		n *= scale
@@ -24,8 +24,8 @@ func rounds(n int) int {
 	return n
 }
 
-// A survivor increments keys wherever they are, while servers die. acked are the increments that were acknowledged,
-// unknown those that got no reply.
+// A survivor increments keys on whichever node has them, while servers die. acked counts the acknowledged increments,
+// and unknown counts those without a reply.
 type survivor struct {
 	nodes []*testkit.Server
 	stop  chan struct{}
@@ -78,7 +78,7 @@ func (s *survivor) run() {
 			s.acked[key]++
 		case strings.HasPrefix(v.Text, "MOVED "):
 			at = v.Text[strings.LastIndexByte(v.Text, ' ')+1:]
-		// OOM is of a target that has the slots already when it has no memory.
+		// A target replies OOM if it already owns the slots and has no memory.
 		case !strings.HasPrefix(v.Text, "CLUSTERDOWN") && !strings.HasPrefix(v.Text, "LOADING") &&
 			!strings.HasPrefix(v.Text, "OOM "):
 			s.odd = append(s.odd, v.Text)
@@ -87,7 +87,7 @@ func (s *survivor) run() {
 	}
 }
 
-// check compares the keys with what was acknowledged. No increment is under way.
+// check compares the keys with the acknowledged increments. No increment may be under way.
 func (s *survivor) check(t *testing.T, owner *testkit.Server, what string) {
 	t.Helper()
 	close(s.stop)
@@ -127,7 +127,7 @@ func movesOver(n *testkit.Server) error {
 	return nil
 }
 
-// ownerOf returns which of two nodes owns slot 0, when all nodes agree.
+// ownerOf returns which of two nodes owns slot 0, once all nodes agree.
 func ownerOf(t *testing.T, nodes []*testkit.Server) (owner, other *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(60*time.Second), "all nodes agree about the owner", func() error {
@@ -157,8 +157,8 @@ func ownerOf(t *testing.T, nodes []*testkit.Server) (owner, other *testkit.Serve
 	return owner, other
 }
 
-// TestBrokenMoves: moves of slots are broken at a random moment, at either end. Afterwards each slot has one owner, all
-// acknowledged writes are there once, no staged key is left, and the next attempt succeeds.
+// TestBrokenMoves: moves of slots are interrupted at a random moment, at either end. Afterwards each slot has one
+// owner, each acknowledged write exists once, no staged key is left, and the next attempt succeeds.
 func TestBrokenMoves(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--appendonly", "yes", "--appendfsync", "always", "--save", "",

@@ -27,7 +27,7 @@ func configured(t *testing.T, redis bool) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: redis, Bare: true, Args: []string{file}, Dir: dir, Port: port})
 }
 
-// verb runs redis-cli --cluster, which must succeed and print each text of want.
+// verb runs redis-cli --cluster. It must succeed and print each text of want.
 func verb(t *testing.T, args []string, want ...string) string {
 	t.Helper()
 	args = append([]string{"--cluster"}, args...)
@@ -43,7 +43,7 @@ func verb(t *testing.T, args []string, want ...string) string {
 	return out
 }
 
-// TestVerbs: an operator's use of all commands of redis-cli --cluster, with spindle nodes and with one redis-server
+// TestVerbs: an operator can use all commands of redis-cli --cluster, with spindle nodes and with one redis-server
 // among them.
 func TestVerbs(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
-// wellAll compares every node's view with the number of nodes.
+// wellAll returns an error unless every node sees a healthy cluster of all nodes.
 func wellAll(nodes ...*testkit.Server) (err error) {
 	for _, n := range nodes {
 		err = errors.Join(err, well(n, len(nodes)))

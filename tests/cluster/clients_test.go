@@ -38,10 +38,10 @@ type tally struct {
 	Errors map[string]int
 }
 
-// installed is where `make clients` puts other client libraries.
+// installed is the folder into which `make clients` installs other client libraries.
 const installed = "../../bin/clients"
 
-// libraries returns the installed ones: how to start each, before the addresses.
+// libraries returns how to start each installed library's program. The addresses follow these arguments.
 func libraries(t *testing.T) map[string][]string {
 	t.Helper()
 	absolute := func(path string) string {
@@ -108,7 +108,7 @@ func (p *program) report() (all tally) {
 	return all
 }
 
-// writes returns the number of writes.
+// writes returns the number of acknowledged writes.
 func (a tally) writes() (count int) {
 	for _, list := range a.Lists {
 		count += list.Last - len(list.Unacked)
@@ -137,7 +137,7 @@ func (a tally) lost(t *testing.T, nodes []*testkit.Server) (count int) {
 	return count
 }
 
-// everywhere reads a list from the node that has it.
+// everywhere reads a list from the node that owns it.
 func everywhere(t *testing.T, nodes []*testkit.Server, key string) []string {
 	t.Helper()
 	var reply respclient.Value
@@ -155,9 +155,9 @@ func everywhere(t *testing.T, nodes []*testkit.Server, key string) []string {
 	return reply.Strings()
 }
 
-// TestClientLibraries: clients of up to four libraries write to a cluster during a manual failover and a reshard.
-// No acknowledged write is lost. Then a primary is killed. Writes that its replica had not received may be lost,
-// and are counted. The long form also has clusters of one kind.
+// TestClientLibraries: clients of up to four libraries write to a cluster during a manual failover and a reshard. No
+// acknowledged write is lost. Then a primary is killed. Writes that its replica had not received may be lost, and the
+// test reports their number. The long form also has clusters of only one kind of server.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	found := libraries(t)
@@ -186,7 +186,7 @@ func TestClientLibraries(t *testing.T) {
 				line = append(slices.Clone(line), strings.Join(addresses, ","), library)
 				programs = append(programs, startProgram(t, library, line))
 			}
-			// onwards waits until every library has written more, so it has found the new primary.
+			// onwards waits until every library has written more, which shows that it has found the new primary.
 			onwards := func(what string) {
 				t.Helper()
 				for _, p := range programs {
@@ -205,7 +205,7 @@ func TestClientLibraries(t *testing.T) {
 				if _, err := heir.Ask("CLUSTER", "FAILOVER"); err != nil {
 					return err
 				}
-				// A second command at once would restart the failover.
+				// A second command during the failover would restart it.
 				return testkit.Poll(time.Second, func() error { return role(heir) })
 			})
 			onwards("the failover")

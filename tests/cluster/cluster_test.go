@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Most of these tests wait: for timeouts of nodes, agreement and redis-cli.
+// Most of these tests spend their time waiting: for timeouts of nodes, agreement and redis-cli.
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
 const nodeTimeoutMs = 2000
@@ -50,7 +50,7 @@ func create(t *testing.T, nodes []*testkit.Server, replicas int) {
 	}
 }
 
-// TestSortGetsElements: GET # of SORT refers to no key, so it is no reason to refuse SORT in cluster mode.
+// TestSortGetsElements: in cluster mode, SORT with GET # is allowed, because GET # refers to no key.
 func TestSortGetsElements(t *testing.T) {
 	t.Parallel()
 	n := node(t, false)
@@ -137,9 +137,9 @@ func primaryOf(t *testing.T, n *testkit.Server, all []*testkit.Server) *testkit.
 	return nil
 }
 
-// TestFailover: nodes of spindle alone, then mixed with redis-server in each role. A primary is killed and its
-// replica takes over with the data. The old primary comes back as a replica. Then an operator exchanges their
-// roles.
+// TestFailover: the clusters have only spindle nodes, and then redis-server in each role too. A primary is killed, and
+// its replica takes over with the data. The old primary comes back as a replica. Then an operator exchanges the roles
+// of the two.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][6]bool{ // whether a node is redis-server
@@ -183,8 +183,8 @@ func TestFailover(t *testing.T) {
 				v, err := heir.Ask("CLUSTER", "REPLICAS", heir.Do("CLUSTER", "MYID").Text)
 				return errors.Join(err, testkit.Equal(len(v.Elems), 1))
 			})
-			// It may have no link to its primary yet. Then no node receives its request, which lapses after five
-			// seconds.
+			// The replica may have no link to its primary yet. Then no node receives the failover request, which lapses
+			// after five seconds.
 			var asked time.Time
 			testkit.Until(t, testkit.Slowly(patience), "they change places", func() error {
 				if time.Since(asked) > 6*time.Second {
@@ -215,8 +215,8 @@ func keyOf(t *testing.T, n *testkit.Server) string {
 	return ""
 }
 
-// TestNodesFile: spindle reads redis-server's nodes.conf. Only one process may use a nodes.conf. A damaged file is
-// refused with the line.
+// TestNodesFile: spindle reads redis-server's nodes.conf. Only one process may use a nodes.conf. The error about a
+// damaged file names the line.
 func TestNodesFile(t *testing.T) {
 	t.Parallel()
 	theirs := node(t, true)
@@ -260,7 +260,8 @@ func TestNodesFile(t *testing.T) {
 	}
 }
 
-// TestNonsenseOnTheBus: invalid bytes close their link with one line in the log. No node is forgotten or added.
+// TestNonsenseOnTheBus: if a link sends invalid bytes, it is closed, with one line in the log. No node is forgotten or
+// added.
 func TestNonsenseOnTheBus(t *testing.T) {
 	t.Parallel()
 	busPort := testkit.FreePort(t)
@@ -290,7 +291,7 @@ func TestNonsenseOnTheBus(t *testing.T) {
 	}
 }
 
-// alike are requests with the same replies in every version, in order.
+// alike has requests, in order, whose replies are the same in every version.
 const alike = `
 CLUSTER NODES
 CLUSTER SLOTS
@@ -357,8 +358,8 @@ CONFIG SET cluster-announce-hostname a.example
 CLUSTER NODES
 `
 
-// TestRepliesAlike: CLUSTER's replies of a single node equal redis-server's, except for the node's own names and
-// texts that 7.4 has changed since 7.0.
+// TestRepliesAlike: CLUSTER's replies of a single node equal redis-server's, except for the node's own names and for
+// texts that differ between 7.0 and 7.4.
 func TestRepliesAlike(t *testing.T) {
 	t.Parallel()
 	ours, theirs := node(t, false), node(t, true)
@@ -394,8 +395,8 @@ func TestRepliesAlike(t *testing.T) {
 	}
 }
 
-// TestASlowCommandIsNoFailure: while one command holds a core for several timeouts, no node calls that node failed.
-// The long form has a command of five timeouts.
+// TestASlowCommandIsNoFailure: while one command holds the core for several timeouts, no node marks that node as
+// failed. The long form has a command of five timeouts.
 func TestASlowCommandIsNoFailure(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
@@ -406,7 +407,7 @@ func TestASlowCommandIsNoFailure(t *testing.T) {
 	if testkit.Scale() > 1 {
 		wanted = 5 * timeout
 	}
-	// The first command measures how many keys the second one needs.
+	// The first command shows how many keys the second command needs.
 	took, keys := time.Duration(0), 1_000_000
 	for range 2 {
 		if took >= wanted {
@@ -452,7 +453,7 @@ func lineOf(n, about *testkit.Server) string {
 	return ""
 }
 
-// TestTLS: the bus and replication under TLS, and the ports that clients with and without TLS get.
+// TestTLS: the bus and replication use TLS. Clients with and without TLS get the right ports.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	certificates := testkit.NewCertificates(t)
@@ -499,8 +500,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestPortTooHigh: if the bus port would exceed the highest port, the node says so before it listens, even if its
-// own port is taken. It leaves nothing that would prevent a start with a valid port.
+// TestPortTooHigh: if the bus port would exceed the highest port, the node reports it before it listens, even if its
+// own port is in use. It leaves nothing that would prevent a start with a valid port.
 func TestPortTooHigh(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -534,7 +535,7 @@ func listenAbove(low int) (l net.Listener, err error) {
 	return nil, err
 }
 
-// TestNodeThatCannotSaveEnds: a node that cannot replace its nodes.conf answers no claim, and ends.
+// TestNodeThatCannotSaveEnds: a node that cannot replace its nodes.conf replies to no claim, and exits.
 func TestNodeThatCannotSaveEnds(t *testing.T) {
 	t.Parallel()
 	n := node(t, false)
@@ -552,8 +553,8 @@ func TestNodeThatCannotSaveEnds(t *testing.T) {
 	}
 }
 
-// TestStrangerAtAnAddress: a node of another cluster takes a node's address. Its epochs are not believed. The node
-// that was there keeps its slots and its epoch.
+// TestStrangerAtAnAddress: when a node of another cluster appears at a node's address, its epochs are ignored. The node
+// that was at the address keeps its slots and its epoch.
 func TestStrangerAtAnAddress(t *testing.T) {
 	t.Parallel()
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
@@ -587,8 +588,8 @@ func TestStrangerAtAnAddress(t *testing.T) {
 	}
 }
 
-// TestAStuckCoreIsFailed: a core that stays in one turn for more than ten timeouts cannot serve. Its heartbeats
-// end, and the others call it failed while the turn still lasts.
+// TestAStuckCoreIsFailed: a core that stays in one turn for more than ten timeouts cannot serve. Its heartbeats end,
+// and the other nodes mark it as failed while the turn still lasts.
 func TestAStuckCoreIsFailed(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
@@ -626,7 +627,7 @@ func TestAStuckCoreIsFailed(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(patience), "it is taken back", func() error { return well(nodes[1], 3) })
 }
 
-// TestIPv6: the bus and redirections between nodes that know each other by IPv6 addresses.
+// TestIPv6: the bus and redirections work between nodes that know each other by IPv6 addresses.
 func TestIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "[::1]:0")

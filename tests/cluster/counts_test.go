@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCountsOfNodes: CLUSTER INFO counts nodes in PFAIL and in FAIL, and the primaries with slots among them.
+// TestCountsOfNodes: CLUSTER INFO counts the nodes in PFAIL and in FAIL, and among them the primaries with slots.
 func TestCountsOfNodes(t *testing.T) {
 	t.Parallel()
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
@@ -36,7 +36,7 @@ func TestCountsOfNodes(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(patience), "no node fails", func() error { return counts(nodes[0], 0, 0) })
 }
 
-// TestBytesOnTheBus: CLUSTER INFO counts the bytes of messages, and those of published messages apart.
+// TestBytesOnTheBus: CLUSTER INFO counts the bytes of bus messages, and separately those of published messages.
 func TestBytesOnTheBus(t *testing.T) {
 	t.Parallel()
 	const messages, size = 20, 5000

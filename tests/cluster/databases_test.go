@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestDatabases: a cluster with several databases. Replicas and files have the keys of all databases. A slot that a
-// node loses is emptied in all of them, on the node and on its replica.
+// TestDatabases: in a cluster with several databases, replicas and files have the keys of all databases. When a node
+// loses a slot, the slot is emptied in all databases, on the node and on its replica.
 func TestDatabases(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][4]string{ // of two primaries, then of their replicas
@@ -35,10 +35,10 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// wide is how many databases the nodes have.
+// wide is the number of databases of each node.
 const wide = 4
 
-// databases is a cluster whose nodes have several databases: two primaries, then their replicas.
+// databases is a cluster whose nodes have several databases: two primaries, and a replica of each.
 type databases struct {
 	t     *testing.T
 	nodes []*testkit.Server
@@ -89,7 +89,7 @@ func newDatabases(t *testing.T, kinds [4]string) *databases {
 	return c
 }
 
-// well waits until all nodes see a well cluster.
+// well waits until all nodes see a healthy cluster.
 func (c *databases) well() {
 	c.t.Helper()
 	for _, n := range c.nodes {
@@ -110,7 +110,7 @@ func (c *databases) same(when string) {
 	}
 }
 
-// lose gives a slot with keys of a primary to the other one.
+// lose moves a slot with keys from one primary to the other.
 func (c *databases) lose(at int) {
 	t := c.t
 	t.Helper()

@@ -30,8 +30,8 @@ func ask(port int, args ...any) (respclient.Value, error) {
 	return v, errors.Join(err, v.Err())
 }
 
-// TestDemo: six nodes form a cluster in which a killed primary is replaced. The demo says how to start the node
-// again, and does so. At its end no process and no file is left.
+// TestDemo: six nodes form a cluster in which a killed primary is replaced. The demo prints the command that starts the
+// node again, and that command works. At the demo's end no process and no file is left.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	first, folder := testkit.FreePorts(t, 6), t.TempDir()
@@ -113,7 +113,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// TestDemoRefuses: an impossible request is refused with its reason, and leaves nothing.
+// TestDemoRefuses: an impossible request is refused with its reason, and leaves no files.
 func TestDemoRefuses(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

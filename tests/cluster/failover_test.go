@@ -20,8 +20,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A gate is the address at which other nodes find a node's bus. It can delay the messages between two nodes. Each
-// node connects from its own source address.
+// A gate is the address under which other nodes reach a node's bus. It can delay the messages between two nodes. It
+// recognises the sender, because each node connects from its own source address.
 type gate struct {
 	g        *gated
 	at       int // the node's number
@@ -29,14 +29,14 @@ type gate struct {
 	to       string
 }
 
-// gated is a cluster whose nodes can be cut off.
+// gated is a cluster whose nodes can be cut off from each other.
 type gated struct {
 	t     *testing.T
 	nodes []*testkit.Server
 	cut   atomic.Int64 // the node that is cut off; -1: none
 }
 
-// source is the address from which node i connects.
+// source returns the address from which node i connects.
 func source(i int) string { return fmt.Sprintf("127.0.0.%d", 100+i) }
 
 func (g *gate) serve() {
@@ -76,7 +76,7 @@ func (g *gate) copy(to, from net.Conn, peer int) {
 	}
 }
 
-// pass waits while two nodes are cut off from each other.
+// pass blocks while two nodes are cut off from each other.
 func (c *gated) pass(a, b int) {
 	pace := time.Tick(5 * time.Millisecond)
 	for cut := c.cut.Load(); cut == int64(a) || cut == int64(b); cut = c.cut.Load() {
@@ -84,7 +84,7 @@ func (c *gated) pass(a, b int) {
 	}
 }
 
-// gatedCluster makes three primaries with a replica each. kind says what each node is.
+// gatedCluster makes three primaries with a replica each. kind returns the kind of each node.
 func gatedCluster(t *testing.T, kind func(i int) string) *gated {
 	const primaries = 3
 	c := &gated{t: t}
@@ -131,7 +131,7 @@ func gatedCluster(t *testing.T, kind func(i int) string) *gated {
 	return c
 }
 
-// claims are the nodes that claimed each slot, by epoch.
+// claims has the node that claimed each slot, by epoch.
 type claims map[uint64]*[slots.Count]string
 
 // note records a node's line about itself. It returns an error if another node claimed the same slot in the same
@@ -173,7 +173,7 @@ func (c claims) note(nodes string) error {
 	return nil
 }
 
-// watch asks every node repeatedly what it claims, until stop is closed.
+// watch repeatedly asks every node for its claims, until stop is closed.
 func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 	all, clients := claims{}, map[string]*respclient.Client{}
 	for {
@@ -209,15 +209,15 @@ func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 	}
 }
 
-// A ledger has the writes of one client, by key. Later values are greater.
+// A ledger has the writes of one client, by key. Later values of a key are greater.
 type ledger struct {
 	accepted atomic.Int64
 	last     map[string]int // the last one that was acknowledged
 	safe     map[string]int // the last one of those that a replica had, too
 }
 
-// settle reads all keys in the end. It fails the test if a write is lost that a replica had. It returns how many keys
-// lost their last writes: those that only the old primary had.
+// settle reads all keys at the end. It fails the test if a write is lost that the replica had. It returns the number of
+// keys whose last writes are lost because only the old primary had them.
 func (c *gated) settle(l *ledger) (behind int) {
 	for key, safe := range l.safe {
 		var got int
@@ -287,8 +287,8 @@ func (c *gated) agree() {
 	})
 }
 
-// write runs a client that writes keys of all slots to their owners, until stop is closed. It asks each time whether
-// the replica has the write.
+// write runs a client that writes keys of all slots to their owners, until stop is closed. After each write it checks
+// whether the replica has the write.
 func (c *gated) write(stop <-chan struct{}, l *ledger) {
 	l.last, l.safe = map[string]int{}, map[string]int{}
 	clients := map[string]*respclient.Client{}
@@ -343,13 +343,13 @@ func (c *gated) write(stop <-chan struct{}, l *ledger) {
 
 var granted = regexp.MustCompile(`Failover auth granted to ([0-9a-f]{40}).* for epoch ([0-9]+)`)
 
-// mixed are the kinds whose nodes share a cluster with ours: one node of each shard is of that kind.
+// mixed lists the kinds of servers that share a cluster with ours: one node of each shard is of that kind.
 var mixed = []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9}
 
-// TestPrimariesThatEnd: primaries are killed, stopped and cut off under load, and slots move. Each time the replica
-// takes over. No node claims a slot with an epoch in which another has claimed it. No node votes twice in an epoch. No
-// write is lost that the replica had. With SPINDLE_TEST_SCALE=34 there are a hundred failovers and 34 reshards of each
-// kind of cluster, also of redis-server.
+// TestPrimariesThatEnd: primaries are killed, suspended and cut off under load, and slots move. Each time the replica
+// takes over. No two nodes claim a slot with the same epoch. No node votes twice in an epoch. No write is lost that the
+// replica had. With SPINDLE_TEST_SCALE=34 each kind of cluster, even of redis-server alone, has a hundred failovers and
+// 34 reshards.
 func TestPrimariesThatEnd(t *testing.T) {
 	if testkit.Scale() == 1 {
 		t.Parallel()
@@ -412,7 +412,7 @@ func TestPrimariesThatEnd(t *testing.T) {
 	}
 }
 
-// epochOf returns the configuration epoch of the node id, as n knows it.
+// epochOf returns the configuration epoch of the node id, according to n.
 func epochOf(n *testkit.Server, id string) string {
 	for line := range strings.SplitSeq(n.Do("CLUSTER", "NODES").Text, "\n") {
 		if words := strings.Fields(line); len(words) > 6 && words[0] == id {
@@ -422,8 +422,8 @@ func epochOf(n *testkit.Server, id string) string {
 	return ""
 }
 
-// failOver harms a primary and ends the harm when its replica has taken over. It returns the time from the harm to
-// the first write that the replica accepted.
+// failOver makes a primary fail in the way that harm names, until its replica has taken over. It returns the time from
+// the failure to the first write that the replica accepted.
 func (c *gated) failOver(harm string) time.Duration {
 	t := c.t
 	var primaries []int
@@ -443,7 +443,8 @@ func (c *gated) failOver(harm string) time.Duration {
 	if heir == nil {
 		t.Fatalf("%s has no replica", victim.Addr)
 	}
-	// Two primaries of the same epoch settle that by a higher one. A replica that has not heard of it gets no vote.
+	// Two primaries with the same epoch resolve the conflict: one gets a higher epoch. A replica that does not know it
+	// yet gets no vote.
 	testkit.Until(t, testkit.Slowly(patience), "the replica knows the epoch of "+victim.Addr, func() error {
 		id := victim.Do("CLUSTER", "MYID").Text
 		return testkit.Equal(epochOf(heir, id), epochOf(victim, id))
@@ -499,7 +500,7 @@ func (c *gated) failOver(harm string) time.Duration {
 	return took
 }
 
-// TestStoppedNodeIsFailed: nodes of either kind call a process failed if it stands still for several timeouts,
+// TestStoppedNodeIsFailed: nodes of either kind mark a node as failed if its process stands still for several timeouts,
 // by SIGSTOP or DEBUG SLEEP.
 func TestStoppedNodeIsFailed(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The end of a move as its source has it, with a test as the target.
+// The tests in this file play the target of a move, and check how its source ends the move.
 
 // A taker is a test that plays the target of a move.
 type taker struct {
@@ -21,7 +21,7 @@ type taker struct {
 	*respclient.Client
 }
 
-// take has a node give all its slots but one to the test, which listens in the place of another node.
+// take makes a node move all its slots but one to the test, which listens in the place of another node.
 func take(t *testing.T, from, to *testkit.Server) *taker {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,7 +48,7 @@ func take(t *testing.T, from, to *testkit.Server) *taker {
 	return s
 }
 
-// hears reads what the source sends, up to a message.
+// hears reads the source's messages, up to a given one.
 func (s *taker) hears(word string) {
 	s.t.Helper()
 	if err := s.Flush(); err != nil {
@@ -65,7 +65,7 @@ func (s *taker) hears(word string) {
 	}
 }
 
-// granted asks for the hand-over, and returns when the source has granted it.
+// granted requests the hand-over, and returns when the source has granted it.
 func (s *taker) granted() {
 	s.t.Helper()
 	s.Send("CLUSTER", "SYNCSLOTS", "REQUEST-PAUSE")
@@ -74,7 +74,7 @@ func (s *taker) granted() {
 	s.hears("FAILOVER-GRANTED")
 }
 
-// ownEpoch is a node's own epoch.
+// ownEpoch returns a node's own configuration epoch.
 func ownEpoch(t *testing.T, n *testkit.Server) int {
 	t.Helper()
 	epoch, err := strconv.Atoi(info(n)["cluster_my_epoch"])
@@ -84,8 +84,8 @@ func ownEpoch(t *testing.T, n *testkit.Server) int {
 	return epoch
 }
 
-// TestRestoreAtHandOver: a RESTORE that works beside the turns ends after the slot was handed over. It is refused,
-// because the new owner would not have its key.
+// TestRestoreAtHandOver: a RESTORE that works outside the core's turns ends after the slot was handed over. It is
+// refused, because the new owner would not have its key.
 func TestRestoreAtHandOver(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
@@ -136,7 +136,8 @@ func TestRestoreAtHandOver(t *testing.T) {
 	}
 }
 
-// TestCancelAfterGrant: a move that was granted is not cancelled any more, because the target may have taken over.
+// TestCancelAfterGrant: a move whose hand-over was granted can no longer be cancelled, because the target may have
+// taken over.
 func TestCancelAfterGrant(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
@@ -150,8 +151,8 @@ func TestCancelAfterGrant(t *testing.T) {
 	}
 }
 
-// TestFlushAfterGrant: a source that gives up after it has granted the hand-over raises its epoch. A claim that comes
-// later does not win.
+// TestFlushAfterGrant: a source that abandons the move after it has granted the hand-over raises its epoch. So a later
+// claim of the target does not win.
 func TestFlushAfterGrant(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
@@ -166,8 +167,8 @@ func TestFlushAfterGrant(t *testing.T) {
 	}
 }
 
-// TestAssignedInAMove: an operator gives a slot to the target of a move that is not over. The move fails, and what
-// clients have written since then stays.
+// TestAssignedInAMove: an operator assigns a slot to the target of a move that is under way. The move fails, and later
+// writes of clients stay.
 func TestAssignedInAMove(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours, testkit.Ours)
@@ -209,8 +210,8 @@ func TestAssignedInAMove(t *testing.T) {
 	})
 }
 
-// TestMessagesMove: entries of producers (XADD IDMP) come to a stream while its slot moves. The target takes them as a
-// replica does, with the IDs that they have.
+// TestMessagesMove: producers add entries (XADD IDMP) to a stream while its slot moves. The target adds the entries
+// with their IDs, as a replica does.
 func TestMessagesMove(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours)
@@ -227,8 +228,8 @@ func TestMessagesMove(t *testing.T) {
 	}
 }
 
-// TestOtherDatabaseFlushedInAMove: another database is flushed at the target of a move. The move fails. Its keys are
-// hidden at the replica until the target has removed them.
+// TestOtherDatabaseFlushedInAMove: another database is flushed at the target of a move. The move fails. The keys of the
+// move stay hidden on the replica until the target has removed them.
 func TestOtherDatabaseFlushedInAMove(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", "", "--cluster-databases", "2"}, testkit.Ours, testkit.Ours, testkit.Ours)

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestHandOverAtShutdown: a primary that is told to end with FAILOVER ends after its replica has taken over, with all
-// its writes. Valkey's replicas take the order, and replicas of ours take Valkey's.
+// TestHandOverAtShutdown: a primary that gets SHUTDOWN FAILOVER exits after its replica has taken over with all its
+// writes. This works between Valkey and spindle in both directions.
 func TestHandOverAtShutdown(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ primary, replica, how string }{
@@ -28,7 +28,7 @@ func TestHandOverAtShutdown(t *testing.T) {
 					"--cluster-port", strconv.Itoa(testkit.FreePort(t))}
 				return testkit.Launch(t, spec)
 			}
-			// Two more primaries vote.
+			// Two more primaries are needed to vote.
 			primary, replica, nodes := launch(c.primary), launch(c.replica), []*testkit.Server{launch(c.primary),
 				launch(c.primary)}
 			nodes = append(nodes, primary, replica)
@@ -91,7 +91,7 @@ func TestHandOverAtShutdown(t *testing.T) {
 	}
 }
 
-// TestSafeShutdown: SAFE keeps a primary with slots from ending. FAILOVER is refused outside cluster mode.
+// TestSafeShutdown: with SAFE, a primary with slots does not shut down. FAILOVER is refused outside cluster mode.
 func TestSafeShutdown(t *testing.T) {
 	t.Parallel()
 	n := node(t, false)

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node shows it to clients in CLUSTER
-// SLOTS. The replica still answers INFO and heartbeats.
+// TestALoadingReplicaIsHidden: while a replica loads its primary's data, no node lists it in CLUSTER SLOTS. The replica
+// still answers INFO and heartbeats.
 func TestALoadingReplicaIsHidden(t *testing.T) {
 	t.Parallel()
 	for name, redis := range map[string]bool{"ours": false, "of redis-server": true} {
@@ -65,7 +65,7 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 				t.Error(err)
 			}
 
-			// If a primary refuses the replica, the replica keeps its data, and nodes still show it to clients.
+			// If a primary refuses the replica, the replica keeps its data, and nodes still list it for clients.
 			primary.Do("CONFIG", "SET", "requirepass", "secret")
 			primary.Do("CLIENT", "KILL", "TYPE", "replica")
 			replica.AwaitLog(testkit.Slowly(patience), "MASTER aborted replication with an error: NOAUTH")
@@ -93,7 +93,7 @@ func busPortOf(n *testkit.Server) string {
 	return port
 }
 
-// heard returns when n received the latest PONG of another node, in Unix ms.
+// heard returns the time at which n received the latest PONG of another node, in Unix ms.
 func heard(n, about *testkit.Server) int64 {
 	if f := strings.Fields(lineOf(n, about)); len(f) > 5 {
 		at, _ := strconv.ParseInt(f[5], 10, 64)
@@ -102,7 +102,8 @@ func heard(n, about *testkit.Server) int64 {
 	return 0
 }
 
-// shown returns an error unless n's CLUSTER SLOTS names another node, or does not if want is false.
+// shown returns an error unless n's CLUSTER SLOTS lists another node. If want is false, it returns an error if the node
+// is listed.
 func shown(n, about *testkit.Server, want bool) error {
 	v, err := n.Ask("CLUSTER", "SLOTS")
 	if err == nil && strings.Contains(fmt.Sprintf("%+v", v), fmt.Sprintf("(int) %d ", about.Port)) != want {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOlderNodesGetTheHostNameAlone: redis-server 7.0 logs a complaint about every extension except the host name.
-// It never gets another one, neither at CLUSTER MEET nor when spindle nodes restart. Spindle nodes still exchange
+// Spindle never sends it another extension, neither at CLUSTER MEET nor after a restart. Spindle nodes still exchange
 // all extensions, even if both have a nodes.conf of 7.0.
 func TestOlderNodesGetTheHostNameAlone(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestOlderNodesGetTheHostNameAlone(t *testing.T) {
 	}
 	older, a, b := node(t, true), named("a"), named("b")
 	nodes := []*testkit.Server{older, a, b}
-	// file waits until a node's nodes.conf has a text in the line about another.
+	// file waits until a node's nodes.conf has text in the line about another node.
 	file := func(of, about *testkit.Server, text string) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(patience), "nodes.conf tells of the other's name", func() error {

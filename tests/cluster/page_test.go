@@ -16,9 +16,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestClusterPage follows doc/cluster.md to the letter, except for the ports, while clients count in each shard.
-// They see no error but MOVED, and the counts are right in the end. Redis 8 and Valkey 9 take redis-server's place,
-// too.
+// TestClusterPage follows doc/cluster.md to the letter, except for the ports, while clients increment counters in each
+// shard. The clients get no error but MOVED, and the counters are right in the end. The test also runs with Redis 8 and
+// Valkey 9 in redis-server's place.
 func TestClusterPage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {

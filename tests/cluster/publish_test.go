@@ -13,8 +13,8 @@ import (
 // linkBytes reads mem_cluster_links.
 var linkBytes = regexp.MustCompile(`mem_cluster_links:(\d+)`)
 
-// TestPublishedMessagesCount: during a transaction, messages published for other nodes count in mem_cluster_links.
-// Soon afterwards they have left, and all arrive in order.
+// TestPublishedMessagesCount: during a transaction, messages published to other nodes count in mem_cluster_links. Soon
+// afterwards they have been sent, and all arrive in order.
 func TestPublishedMessagesCount(t *testing.T) {
 	t.Parallel()
 	const messages, size = 50, 10_000
@@ -52,7 +52,7 @@ func TestPublishedMessagesCount(t *testing.T) {
 			t.Fatalf("message %d: %.40v, %v", i, v, err)
 		}
 	}
-	// Heartbeats come and go, so the figure may differ by some bytes.
+	// Heartbeats are sent at the same time, so the figure may differ by some bytes.
 	testkit.Until(t, testkit.Slowly(patience), "the memory is given back", func() error {
 		if now := bytesOf(one.Do("INFO", "memory").Text); now > before+messages*size/4 {
 			return fmt.Errorf("%d bytes, %d before", now, before)

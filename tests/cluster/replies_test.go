@@ -13,9 +13,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// asked are requests to the nodes of a cluster, in order. Node 0 has nearly all slots, node 1 has slot 0, and node
-// 2 replicates node 0. Slot 5061 of {bar} moves from 0 to 1. ID0 to ID2 are the nodes. The reply to a line with +
-// is that of 7.4.
+// asked has requests to the nodes of a cluster, in order. Node 0 has nearly all slots, node 1 has slot 0, and node 2
+// replicates node 0. Slot 5061 of {bar} is moving from 0 to 1. ID0 to ID2 stand for the IDs of the nodes. A line with +
+// is only compared with 7.4.
 const asked = `
 2 CLUSTER MYID
 0 CLUSTER REPLICAS ID2
@@ -237,9 +237,9 @@ const asked = `
 0 CONFIG SET cluster-require-full-coverage no
 `
 
-// TestRepliesOfACluster: nodes of a spindle cluster answer as those of a redis-server cluster do, with the same
-// types. The requests are CLUSTER, calls whose keys are elsewhere or on their way, and scripts that name such keys
-// without declaring them.
+// TestRepliesOfACluster: nodes of a spindle cluster reply like those of a redis-server cluster, with the same types.
+// The requests are CLUSTER, calls whose keys are on another node or are moving, and scripts that use such keys without
+// declaring them.
 func TestRepliesOfACluster(t *testing.T) {
 	t.Parallel()
 	program := ""
@@ -265,7 +265,7 @@ func TestRepliesOfACluster(t *testing.T) {
 	}
 }
 
-// askedInDatabases are requests to the nodes of a cluster with 16 databases, which is laid out as for asked.
+// askedInDatabases has requests to the nodes of a cluster with 16 databases. Its slots are those described at asked.
 const askedInDatabases = `
 0 SELECT 16
 0 SELECT -1
@@ -403,7 +403,7 @@ const askedInDatabases = `
 // nonLocal matches the error of a script that names a key of another node.
 var nonLocal = regexp.MustCompile(`(?i)attempted to access a non local key in a cluster node`)
 
-// TestRepliesWithDatabases: nodes with several databases answer as those of Valkey 9 do.
+// TestRepliesWithDatabases: nodes with several databases reply like those of Valkey 9.
 func TestRepliesWithDatabases(t *testing.T) {
 	t.Parallel()
 	program := testkit.Kind(t, testkit.Valkey9).Program
@@ -424,7 +424,7 @@ func TestRepliesWithDatabases(t *testing.T) {
 	}
 }
 
-// replying is a cluster whose nodes are asked, with one connection for each protocol.
+// replying is a cluster whose nodes get requests, with one connection per node and protocol.
 type replying struct {
 	t       *testing.T
 	nodes   []*testkit.Server
@@ -432,7 +432,7 @@ type replying struct {
 	names   []string // texts in replies and their replacements, in turn
 }
 
-// answering makes the cluster.
+// answering makes the cluster for a replying.
 func answering(t *testing.T, redis bool, program string, settings ...string) *replying {
 	t.Helper()
 	var nodes []*testkit.Server
@@ -465,7 +465,7 @@ func (r *replying) dial(node, version int) *respclient.Client {
 // script matches a script's name in an error.
 var script = regexp.MustCompile(`script: \w+`)
 
-// answer asks the node of a line. A subscription ends after its reply.
+// answer sends the request of a line to its node and returns the reply. A subscription ends after its reply.
 func (r *replying) answer(words []string, version int) string {
 	node, err := strconv.Atoi(words[0])
 	if err != nil {

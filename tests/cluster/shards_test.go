@@ -7,8 +7,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestAReplicaThatLeavesEndsItsShard: a subscriber of a shard channel at a replica is unsubscribed when the replica
-// goes to another primary. The slot's owner stays the same.
+// TestAReplicaThatLeavesEndsItsShard: a client that is subscribed to a shard channel at a replica is unsubscribed when
+// the replica switches to another primary. This holds even though the slot's owner stays the same.
 func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
 	t.Parallel()
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false), node(t, false)}
@@ -43,8 +43,8 @@ func TestAReplicaThatLeavesEndsItsShard(t *testing.T) {
 	}
 }
 
-// TestShardIDs: SHARDS has a shard's ID for a client that called CLIENT CAPA, in the place that Valkey 9.1 gives it. No
-// other client gets it.
+// TestShardIDs: CLUSTER SHARDS shows a shard's ID to a client that called CLIENT CAPA, at the same position as Valkey
+// 9.1. No other client sees it.
 func TestShardIDs(t *testing.T) {
 	t.Parallel()
 	n := node(t, false)

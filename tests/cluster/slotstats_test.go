@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// counting starts a node, of Valkey or ours, that counts what its slots cost.
+// counting starts a node, of Valkey or ours, with statistics of slots enabled.
 func counting(t *testing.T, kind string) *testkit.Server {
 	t.Helper()
 	spec := testkit.Kind(t, kind)
@@ -23,14 +23,15 @@ func counting(t *testing.T, kind string) *testkit.Server {
 	return testkit.Launch(t, spec)
 }
 
-// alone has n serve all slots.
+// alone assigns all slots to n.
 func alone(t *testing.T, n *testkit.Server) {
 	t.Helper()
 	n.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	testkit.Until(t, testkit.Slowly(patience), "the node serves", func() error { return well(n, 1) })
 }
 
-// cost is SLOT-STATS as text: "7629: 1 key, cpu, 27 in, 5 out" for each slot with any figure, then a reset.
+// cost returns SLOT-STATS as text: "7629: 1 key, cpu, 27 in, 5 out" for each slot with any figure. Then it resets the
+// figures.
 func cost(n *testkit.Server) string {
 	var list []string
 	for _, e := range n.Do("CLUSTER", "SLOT-STATS", "SLOTSRANGE", 0, 16383).Elems {
@@ -51,7 +52,7 @@ func cost(n *testkit.Server) string {
 	return strings.Join(list, "; ")
 }
 
-// send sends the requests of a text, which semicolons part.
+// send sends the requests in a text that are separated by semicolons.
 func send(c *respclient.Client, text string) error {
 	for call := range strings.SplitSeq(text, "; ") {
 		var args []any
@@ -65,8 +66,8 @@ func send(c *respclient.Client, text string) error {
 	return nil
 }
 
-// TestSlotStats: bytes of requests and replies count for the slot of their keys, also those of transactions, scripts,
-// blocked clients and shard channels. Where Valkey counts the same, it takes the same test.
+// TestSlotStats: the bytes of requests and replies count for the slot of their keys, also in transactions, scripts,
+// blocked clients and shard channels. The test also runs on Valkey where Valkey counts the same.
 func TestSlotStats(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
@@ -143,7 +144,7 @@ func TestSlotStats(t *testing.T) {
 	}
 }
 
-// TestSlotStatsReplies: errors and the order of CLUSTER SLOT-STATS, as valkey-server has them.
+// TestSlotStatsReplies: errors and the order of CLUSTER SLOT-STATS equal those of valkey-server.
 func TestSlotStatsReplies(t *testing.T) {
 	t.Parallel()
 	kinds := []string{testkit.Ours}
@@ -196,7 +197,7 @@ func TestSlotStatsReplies(t *testing.T) {
 }
 
 // TestSlotStatsOfReplicas: a replica counts its primary's commands, without replies. The primary counts the stream to
-// each replica. A replica that takes over counts from zero.
+// each replica. A replica that takes over starts counting at zero.
 func TestSlotStatsOfReplicas(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
@@ -244,8 +245,8 @@ func TestSlotStatsOfReplicas(t *testing.T) {
 	}
 }
 
-// TestSlotStatsOfMovedSlots: a slot that moves away and back counts from zero each time, at both nodes. CLUSTER RESET
-// forgets all figures.
+// TestSlotStatsOfMovedSlots: the figures of a slot that moves away and back start at zero each time, on both nodes.
+// CLUSTER RESET clears all figures.
 func TestSlotStatsOfMovedSlots(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
@@ -309,8 +310,8 @@ func TestSlotStatsOfMovedSlots(t *testing.T) {
 	}
 }
 
-// TestSlotStatsOfALongScript: a script that lends the turn counts for its slot when it is over. Other clients' calls
-// between its slices count for themselves.
+// TestSlotStatsOfALongScript: a script that lends the turn counts for its slot when it ends. Calls of other clients
+// that run between its parts count for their own slots.
 func TestSlotStatsOfALongScript(t *testing.T) {
 	t.Parallel()
 	n := counting(t, testkit.Ours)

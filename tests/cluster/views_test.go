@@ -58,7 +58,7 @@ func TestViewsOfOneCluster(t *testing.T) {
 	}
 }
 
-// views are the replies of two primaries about their cluster, a spindle and a redis-server.
+// views has the replies of two primaries, a spindle and a redis-server, about their cluster.
 type views struct {
 	t        *testing.T
 	a, b     *testkit.Server
@@ -106,8 +106,8 @@ func (v *views) form(c, d *testkit.Server) {
 	}
 }
 
-// compare compares the replies about the cluster, or only some of them. It repeats while one node may not have
-// heard a change yet.
+// compare compares the replies about the cluster, or only those that only names. It retries, because one node may not
+// know a change yet.
 func (v *views) compare(when string, only ...any) {
 	v.t.Helper()
 	for _, protocol := range []int{2, 3} {
@@ -149,8 +149,8 @@ func (v *views) compare(when string, only ...any) {
 	}
 }
 
-// sameShards checks that each replica has its primary's shard ID. Each pair has a node of either kind. A Valkey lists
-// the shards' IDs too.
+// sameShards checks that each replica has its primary's shard ID. Each pair has a node of either kind. Valkey also
+// lists the IDs of the shards.
 func (v *views) sameShards(c, d *testkit.Server) {
 	v.t.Helper()
 	shard := func(n *testkit.Server) string { return n.Do("CLUSTER", "MYSHARDID").Text }
@@ -167,7 +167,7 @@ func (v *views) sameShards(c, d *testkit.Server) {
 	}
 }
 
-// compareOpen moves a slot in each direction. Each end shows an open move only in its own line.
+// compareOpen starts to move a slot in each direction. Each end shows the open move only in its own line.
 func (v *views) compareOpen() {
 	for slot, way := range map[int][2]*testkit.Server{5: {v.a, v.b}, 9000: {v.b, v.a}} {
 		from, to := way[0], way[1]
@@ -185,7 +185,7 @@ func (v *views) compareOpen() {
 	}
 }
 
-// written returns a reply as text, with its types.
+// written returns a reply as text that includes its types.
 func written(v respclient.Value) string {
 	if v.Elems == nil {
 		return fmt.Sprintf("%c%s%q", v.Kind, v.Format, v.Word())
@@ -211,7 +211,7 @@ func mask(m respclient.Value, fields ...string) {
 	}
 }
 
-// showNodes returns the lines of nodes, sorted and without times.
+// showNodes returns the lines of CLUSTER NODES, sorted and without times.
 func showNodes(v respclient.Value) string {
 	lines := strings.Split(v.Text, "\n")
 	if v.Elems != nil {
@@ -251,7 +251,7 @@ func showShards(v respclient.Value) string {
 	return written(v)
 }
 
-// showLinks returns the links to other nodes. The two compared nodes have each other as a peer.
+// showLinks returns the links to other nodes. Each of the two compared nodes is a peer of the other.
 func (v *views) showLinks(reply respclient.Value) string {
 	for _, link := range reply.Elems {
 		mask(link, "create-time", "send-buffer-allocated", "send-buffer-used")
@@ -265,8 +265,8 @@ func (v *views) showLinks(reply respclient.Value) string {
 	return written(reply)
 }
 
-// showInfo returns the fields in order. It leaves out the counts of messages, each node's own values, and fields of
-// Valkey 9 alone. A type without a message so far has no field.
+// showInfo returns the fields in order. It leaves out the counts of messages, each node's own values, and fields that
+// only Valkey 9 has. A message type without messages so far has no field.
 func showInfo(v respclient.Value) string {
 	counts := regexp.MustCompile(`(?m)^cluster_stats_messages_(ping|pong|meet|fail|auth-req|auth-ack|update|mfstart)_.*\n`)
 	valkey := regexp.MustCompile(

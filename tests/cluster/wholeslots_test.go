@@ -15,9 +15,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Slots that move as a whole: MIGRATESLOTS on the source, MIGRATION on the target.
+// These tests are about slots that move as a whole: MIGRATESLOTS on the source, MIGRATION on the target.
 
-// owners starts a cluster of primaries, one of each kind. The first owns all slots.
+// owners starts a cluster of primaries, one of each kind. The first node owns all slots.
 func owners(t *testing.T, args []string, kinds ...string) (nodes []*testkit.Server) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -40,7 +40,7 @@ func owners(t *testing.T, args []string, kinds ...string) (nodes []*testkit.Serv
 	return nodes
 }
 
-// moveState returns a field of the latest move that a node knows.
+// moveState returns a field of the latest move in a node's list.
 func moveState(n *testkit.Server, field string) string {
 	v, err := n.Ask("CLUSTER", "GETSLOTMIGRATIONS")
 	if err != nil || len(v.Elems) == 0 {
@@ -54,7 +54,7 @@ func moveState(n *testkit.Server, field string) string {
 	return ""
 }
 
-// moved waits until the latest move of a node is over, and fails the test unless it ended so.
+// moved waits until the latest move of a node is over, and fails the test unless its state is want.
 func moved(t *testing.T, n *testkit.Server, want string) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(patience), "the move is over", func() error {
@@ -95,7 +95,7 @@ func fill(n *testkit.Server) (keys []string) {
 	return append(keys, "{0}long", "{1}many")
 }
 
-// digests returns what each key has.
+// digests returns the digest of each key.
 func digests(n *testkit.Server, keys []string) map[string]string {
 	all := map[string]string{}
 	for _, key := range keys {
@@ -105,7 +105,7 @@ func digests(n *testkit.Server, keys []string) map[string]string {
 	return all
 }
 
-// increments is a client that increments keys, wherever MOVED leads it, and counts what was acknowledged.
+// increments is a client that increments keys, follows MOVED, and counts the acknowledged increments.
 type increments struct {
 	acked map[string]int64
 	stop  chan struct{}
@@ -156,7 +156,7 @@ func count(t *testing.T, nodes []*testkit.Server) *increments {
 	return c
 }
 
-// end stops counting, and fails the test if a client saw another error than MOVED or lost an increment.
+// end stops the client, and fails the test if the client got another error than MOVED or lost an increment.
 func (c *increments) end(t *testing.T) {
 	t.Helper()
 	close(c.stop)
@@ -166,8 +166,8 @@ func (c *increments) end(t *testing.T) {
 	}
 }
 
-// TestSlotsMoveWhole: nearly all slots of a node move to another one, and back, under writes. All values arrive, and
-// clients see nothing but MOVED. The two nodes are of spindle, or one is Valkey's.
+// TestSlotsMoveWhole: while clients write, nearly all slots of a node move to another node, and back. All values
+// arrive, and clients get no error but MOVED. Both nodes run spindle, or one runs Valkey.
 func TestSlotsMoveWhole(t *testing.T) {
 	t.Parallel()
 	for _, kinds := range [][]string{{testkit.Ours, testkit.Ours}, {testkit.Ours, testkit.Valkey9},
@@ -206,7 +206,7 @@ type peer struct {
 	link *respclient.Client
 }
 
-// establish begins a move of slots 0 to 16382 from one node to another. Its keys have come when the node says so.
+// establish begins a move of slots 0 to 16382 from one node to another. The returned peer plays the source.
 func establish(t *testing.T, from, to *testkit.Server, name byte) *peer {
 	t.Helper()
 	s := &peer{t, to.Dial()}
@@ -219,7 +219,7 @@ func establish(t *testing.T, from, to *testkit.Server, name byte) *peer {
 	return s
 }
 
-// say sends a command, which gets no reply.
+// say sends a command that gets no reply.
 func (s *peer) say(args ...any) {
 	s.t.Helper()
 	s.link.Send(args...)
@@ -228,7 +228,7 @@ func (s *peer) say(args ...any) {
 	}
 }
 
-// hears waits for a message of the target.
+// hears waits for a given message of the target.
 func (s *peer) hears(word string) {
 	s.t.Helper()
 	for {
@@ -242,7 +242,7 @@ func (s *peer) hears(word string) {
 	}
 }
 
-// bring sends keys of some types, and waits until the target has them.
+// bring sends keys of some types, and waits until the target has loaded them.
 func (s *peer) bring() {
 	s.t.Helper()
 	for i := range 100 {
@@ -254,7 +254,7 @@ func (s *peer) bring() {
 	s.hears("REQUEST-PAUSE")
 }
 
-// showsNone fails the test if a node shows a staged key by any of its commands.
+// showsNone fails the test if any command of a node shows a staged key.
 func showsNone(t *testing.T, n *testkit.Server) {
 	t.Helper()
 	for _, request := range [][]any{{"DBSIZE"}, {"KEYS", "*"}, {"KEYS", "{1}*"}, {"RANDOMKEY"},
@@ -272,8 +272,9 @@ func showsNone(t *testing.T, n *testkit.Server) {
 	}
 }
 
-// TestStagedKeysAreHidden: while slots move to a node, neither it nor its replica shows their keys, and none of them
-// expires. A saved file does not have them. When the source leaves, they go away at both. The next attempt succeeds.
+// TestStagedKeysAreHidden: while slots move to a node, neither the node nor its replica shows their keys, and none of
+// these keys expires. A saved file does not have them. When the source disconnects, both remove the keys. The next
+// attempt succeeds.
 func TestStagedKeysAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, log := range []string{"no", "yes"} {
@@ -345,8 +346,8 @@ func TestStagedKeysAreHidden(t *testing.T) {
 	}
 }
 
-// TestPromotedInAMove: the replica of a target takes over while slots move there. It removes the staged keys, and the
-// next move there succeeds.
+// TestPromotedInAMove: the replica of a target takes over while slots move to the target. The replica removes the
+// staged keys, and the next move to it succeeds.
 func TestPromotedInAMove(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours, testkit.Ours)
@@ -371,7 +372,7 @@ func TestPromotedInAMove(t *testing.T) {
 	}
 }
 
-// TestMoveIsRefused: the errors of the commands, in Valkey's words.
+// TestMoveIsRefused: the errors of the commands have Valkey's words.
 func TestMoveIsRefused(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, nil, testkit.Ours, testkit.Ours)
@@ -410,7 +411,7 @@ func TestMoveIsRefused(t *testing.T) {
 	}
 }
 
-// TestMigrationImport: the target asks for slots, as the tools of Redis 8.4 do.
+// TestMigrationImport: the target requests slots, as the tools of Redis 8.4 do.
 func TestMigrationImport(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, nil, testkit.Ours, testkit.Ours)
@@ -452,7 +453,8 @@ func TestMigrationImport(t *testing.T) {
 	}
 }
 
-// TestMigrationImportFromOlder: if the owner knows no moves of whole slots, the error names the other way.
+// TestMigrationImportFromOlder: if the owner does not support moves of whole slots, the error names the other way to
+// move them.
 func TestMigrationImportFromOlder(t *testing.T) {
 	t.Parallel()
 	nodes := owners(t, nil, testkit.Redis70, testkit.Ours)
@@ -462,7 +464,7 @@ func TestMigrationImportFromOlder(t *testing.T) {
 	}
 }
 
-// TestCompatVersion: a server that calls itself 8.4.0 does so in INFO, HELLO and LOLWUT.
+// TestCompatVersion: a server that is configured to report version 8.4.0 does so in INFO, HELLO and LOLWUT.
 func TestCompatVersion(t *testing.T) {
 	t.Parallel()
 	n := testkit.Start(t)
@@ -480,7 +482,7 @@ func TestCompatVersion(t *testing.T) {
 	}
 }
 
-// TestValkeyCLIMovesWhole: valkey-cli reshards nodes of ours by moves of whole slots.
+// TestValkeyCLIMovesWhole: valkey-cli reshards nodes of spindle by moves of whole slots.
 func TestValkeyCLIMovesWhole(t *testing.T) {
 	t.Parallel()
 	cli := filepath.Join(filepath.Dir(testkit.Kind(t, testkit.Valkey9).Program), "valkey-cli")

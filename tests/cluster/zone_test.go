@@ -9,7 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// zones returns what n shows of availability zones: "7000 a, 7001 -", by the ports of SHARDS, and whether SLOTS agrees.
+// zones returns the availability zones that n shows in SHARDS, by port, such as "7000 a, 7001 -". It returns an error
+// if SLOTS shows others.
 func zones(n *testkit.Server) (map[int64]string, error) {
 	found := map[int64]string{}
 	note := func(port respclient.Value, fields respclient.Value) {
@@ -34,8 +35,8 @@ func zones(n *testkit.Server) (map[int64]string, error) {
 	return found, nil
 }
 
-// TestAvailabilityZones: nodes tell each other their zones, and Valkey's nodes too. A zone may change, and a node that
-// begins again hears of the others' again.
+// TestAvailabilityZones: nodes of spindle and of Valkey exchange their zones. A zone may change, and a node that
+// restarts learns the zones of the others again.
 func TestAvailabilityZones(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {

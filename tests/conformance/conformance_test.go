@@ -34,7 +34,7 @@ func exclusionsOf(t *testing.T, lines ...string) []*exclusion {
 	return all
 }
 
-// conformance.J1..conformance.J3, one case for each line.
+// TestJudge checks conformance.J1 to conformance.J3, with one case for each line.
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -79,7 +79,8 @@ func TestExclusionLines(t *testing.T) {
 	}
 }
 
-// The committed lists are well formed, name files that are run, and give the reference's result for each.
+// TestCommittedLists: the committed lists are well formed, name files that are run, and have Redis's result for each
+// test.
 func TestCommittedLists(t *testing.T) {
 	reference, err := readReference("reference.txt")
 	if err != nil {
@@ -137,8 +138,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestErrorsBeforeAHang: a file with a hanging test is run again without it. An error of an earlier run counts, also if
-// the test passes in the last run.
+// TestErrorsBeforeAHang: a file with a hanging test is run again without that test. An error of an earlier run counts,
+// even if the test passes in the last run.
 func TestErrorsBeforeAHang(t *testing.T) {
 	runs := []struct {
 		records []record
@@ -174,7 +175,7 @@ func TestErrorsBeforeAHang(t *testing.T) {
 	}
 }
 
-// The machine's own entries, only those of the right archives, with deb-src instead of deb.
+// TestSourceLists: the list has the machine's own entries of the right archives, with deb-src instead of deb.
 func TestSourceLists(t *testing.T) {
 	archives := []string{"http://deb.example.org/debian"}
 	lines := "# deb http://deb.example.org/debian x main\n" +
@@ -191,7 +192,7 @@ func TestSourceLists(t *testing.T) {
 	}
 }
 
-// In a mixed cluster the wrapper starts the right program, which replaces it as the process.
+// TestEverySecond: in a mixed cluster the wrapper script starts the right program, which replaces the script's process.
 func TestEverySecond(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "src"), 0o755); err != nil {
@@ -237,7 +238,7 @@ func TestResumeIsSourcedOnce(t *testing.T) {
 	}
 }
 
-// Writing a page after a run of one suite keeps the other suite's section.
+// TestReportKeepsTheOther: when a page is written after a run of one suite, the other suite's section stays.
 func TestReportKeepsTheOther(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "page.md")
 	run := func(s *suite, version string) string {
@@ -266,7 +267,7 @@ func TestReportKeepsTheOther(t *testing.T) {
 	}
 }
 
-// The page in the tree has the texts of this program, and the differences come before the suites.
+// TestPageIsWritten: the page in the tree has the texts of this program, and the differences come before the suites.
 func TestPageIsWritten(t *testing.T) {
 	page, err := os.ReadFile("../../COMPATIBILITY.md")
 	if err != nil {
@@ -291,7 +292,7 @@ func TestPageIsWritten(t *testing.T) {
 	}
 }
 
-// The newer suite is used only from a folder where it can run.
+// TestOpenNewer: the newer suite is used only if its folder has everything that it needs.
 func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(sourceVariable, dir)
@@ -316,7 +317,7 @@ func TestOpenNewer(t *testing.T) {
 	refused("no built server")
 }
 
-// TestFold: lines of the page end by column 120, and keep their words.
+// TestFold: lines of the page end by column 120 and keep all their words.
 func TestFold(t *testing.T) {
 	long := strings.Repeat("word ", 23) // 115 bytes
 	for _, c := range []struct{ line, want string }{
@@ -341,7 +342,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestNewerIsReadable: newer.txt has no malformed line, and each kind of mistake is refused.
+// TestNewerIsReadable: newer.txt has no malformed line, and readNewer refuses each kind of mistake.
 func TestNewerIsReadable(t *testing.T) {
 	things, err := readNewer("newer.txt")
 	if err != nil || len(things) == 0 {
@@ -355,7 +356,7 @@ func TestNewerIsReadable(t *testing.T) {
 	}
 }
 
-// TestNewerTable: things of equal versions and state share a row.
+// TestNewerTable: new things with equal versions and state share a row.
 func TestNewerTable(t *testing.T) {
 	var b strings.Builder
 	writeNewer(&b, []newThing{{"command", "A", "Redis 8.0", "here", ""}, {"event", "e", "Redis 8.0", "later", ""},
@@ -368,8 +369,8 @@ func TestNewerTable(t *testing.T) {
 	}
 }
 
-// TestLibrariesAreReadable: libraries.txt lists every test that fails on spindle alone, and each kind of mistake is
-// refused.
+// TestLibrariesAreReadable: libraries.txt lists every test that fails only on spindle. readLibraries refuses each kind
+// of mistake.
 func TestLibrariesAreReadable(t *testing.T) {
 	runs, err := readLibraries("libraries.txt")
 	if err != nil || len(runs) == 0 {

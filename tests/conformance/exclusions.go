@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A class is a kind of reason for an exclusion.
+// A class is a kind of exclusion.
 type class struct {
 	name    string
 	later   bool // the tests must pass once a feature exists
@@ -18,7 +18,7 @@ type class struct {
 	means   string
 }
 
-// classes is the complete list. A new kind of excuse changes this table, so a reader of the commit sees it.
+// classes is the complete list. A new kind of exclusion changes this table, so reviewers of the commit notice it.
 var classes = []class{
 	{"debugger", true, false, "needs a Lua debugger: SCRIPT DEBUG YES and SYNC are refused"},
 	{"cluster", true, false, "needs cluster mode or MIGRATE"},
@@ -42,7 +42,8 @@ var classes = []class{
 //	list!: a test that must not even start -- blocks forever
 //	hash: /^SET .* on a hash -- a name that begins with a slash is a regular expression
 //
-// The first colon ends the class. With ! the test is left out of the run. The last " -- " begins the reason.
+// The text before the first colon is the class. With ! the test is left out of the run. The reason follows the last "
+// -- ".
 type exclusion struct {
 	line    int
 	file    string
@@ -69,7 +70,7 @@ type exclusions struct {
 
 func (x *exclusions) of(file string) []*exclusion { return x.files[file] }
 
-// skipped returns the names of file that the suite must leave out.
+// skipped returns the names of the tests of file that the suite must leave out.
 func (x *exclusions) skipped(file string) (names []string) {
 	for _, e := range x.files[file] {
 		if e.skip {

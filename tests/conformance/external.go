@@ -16,13 +16,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// through is the suite of 7.0 as a client of the proxy: in external mode, over a cluster of three redis-servers. The
-// reference is one redis-server in the same mode. The suite's keys have no hash tags, so commands of several keys are
-// among what fails.
+// through is the suite of 7.0 as a client of the proxy: in external mode, over a cluster of three redis-servers. Its
+// reference is one redis-server in the same mode. The suite's keys have no hash tags, so some commands of several keys
+// fail.
 var through = &suite{name: "7.0 through the proxy", files: proxyFiles, exclusions: "exclusions-proxy.txt",
 	open: openThrough, external: true}
 
-// proxyFiles are the files that are run through the proxy: the commands of clients.
+// proxyFiles lists the files that are run through the proxy. They test the commands of clients.
 var proxyFiles = []string{
 	"unit/type/string",
 	"unit/type/incr",
@@ -62,7 +62,7 @@ func openThrough(ctx context.Context, here string) (*place, error) {
 	return p, nil
 }
 
-// servers are the servers of one run in external mode: one reference, or shards and the proxy.
+// servers holds the servers of one run in external mode: one reference, or shards and the proxy.
 type servers struct {
 	port   int
 	shards []string // ports
@@ -70,11 +70,11 @@ type servers struct {
 	dir    string
 }
 
-// shardCount is how many shards the proxy has.
+// shardCount is the number of shards of the proxy.
 const shardCount = 3
 
-// startOutside starts what the suite is aimed at: a proxy of tested over three partners, or, if tested is the partner,
-// one server.
+// startOutside starts the servers that the suite connects to. It starts a proxy of the program tested over three
+// partners. If tested is the partner, it starts only one server.
 func (r *runner) startOutside(ctx context.Context, tested string) (*servers, error) {
 	dir, err := os.MkdirTemp(r.dir, "outside-")
 	if err != nil {
@@ -125,7 +125,8 @@ func (o *servers) start(ctx context.Context, tested, partner string) error {
 	return err
 }
 
-// suitePorts is where the suite looks for its own ports: two runs on one host are apart.
+// suitePorts returns the first port that the suite tries. It depends on the process, so that two runs on one host use
+// different ports.
 func suitePorts() string { return strconv.Itoa(20000 + os.Getpid()%200*50) }
 
 // launch starts a server on a free port, and waits until it answers PING.
@@ -154,7 +155,7 @@ func (o *servers) launch(ctx context.Context, program string, args ...string) (p
 
 var errNoAnswer = errors.New("it does not answer as it should")
 
-// await asks a server until its answer has a text.
+// await repeats a request to a server until the reply contains text.
 func (o *servers) await(ctx context.Context, port, text string, words ...string) error {
 	return testkit.Poll(time.Minute, func() error {
 		if ctx.Err() != nil {
@@ -168,7 +169,7 @@ func (o *servers) await(ctx context.Context, port, text string, words ...string)
 	})
 }
 
-// stop ends the servers. A test may have left one in a long sleep.
+// stop kills the servers. A test may have left one in a long sleep.
 func (o *servers) stop() {
 	for _, cmd := range o.cmds {
 		_ = cmd.Process.Kill()
@@ -176,8 +177,8 @@ func (o *servers) stop() {
 	}
 }
 
-// arguments are the suite's. Tests of the replication stream are left out, as the suite's README allows for servers
-// that have none for their clients.
+// arguments returns the suite's arguments. Tests of the replication stream are left out. The suite's README allows this
+// for servers that offer clients no such stream.
 func (o *servers) arguments() []string {
 	return []string{"--host", "127.0.0.1", "--port", strconv.Itoa(o.port), "--singledb", "--tags", "-needs:repl",
 		"--baseport", suitePorts()}

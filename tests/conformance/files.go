@@ -1,6 +1,6 @@
 package main
 
-// suiteFiles are the suite's files about features that exist here, in the order they are run.
+// suiteFiles lists the suite's files about features that exist here, in the order in which they are run.
 //
 // To add a family's files: add them here, run -reference -file for them, and commit reference.txt.
 var suiteFiles = []string{
@@ -84,7 +84,7 @@ var suiteFiles = []string{
 	"integration/shutdown",
 }
 
-// olderFiles are the files of 7.0's suite that are run.
+// olderFiles lists the files of 7.0's suite that are run.
 var olderFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/pendingquerybuf",
 	"unit/cluster",
@@ -96,7 +96,7 @@ var olderFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
-// newerFiles are the files of 7.4.1's suite that are run. unit/memefficiency is left out: it checks figures of
+// newerFiles lists the files of 7.4.1's suite that are run. unit/memefficiency is left out: it checks figures of
 // jemalloc and its defragmentation. unit/tls is run with -tls.
 var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	"unit/type/hash-field-expire",
@@ -115,8 +115,8 @@ var newerFiles = append(suiteFiles[:len(suiteFiles):len(suiteFiles)],
 	sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed,
 )
 
-// newerLater are the files of 7.4.1's suite about features that are still missing. When a feature lands, its files
-// move up.
+// newerLater lists the files of 7.4.1's suite about features that are still missing. When a feature lands, its files
+// move to newerFiles.
 var newerLater = []laterFiles{
 	{"modules", []string{"unit/moduleapi/*"}},
 }

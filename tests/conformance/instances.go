@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The tests of Sentinel and of the cluster have other drivers. Each driver starts its servers once and runs all of
-// its files on them. Here a driver's tests count as one file, which is run once for each pairing of programs.
+// The tests of Sentinel and of the cluster have their own drivers. Each driver starts its servers once and runs all of
+// its files on them. Here the tests of a driver count as one file, which is run once for each pair of programs.
 const (
 	sentinelFile    = "sentinel"
 	sentinelOver    = "sentinel over redis-server"
@@ -30,7 +30,7 @@ type instancesRun struct {
 	programs  func(server, reference string) programs
 }
 
-// programs are the programs to start for the names that the drivers use.
+// programs has the programs to start for each name that the drivers use.
 type programs struct {
 	sentinel string
 	server   string
@@ -53,7 +53,7 @@ var instancesRuns = map[string]*instancesRun{
 //go:embed instances.tcl
 var instancesTcl []byte
 
-// referenceOf returns the file with the reference's results.
+// referenceOf returns the name of the file with the reference's results.
 func referenceOf(file string) string {
 	if run := instancesRuns[file]; run != nil {
 		return run.reference
@@ -83,8 +83,8 @@ func addInstances(dir string) error {
 	return nil
 }
 
-// everySecond starts one program for instances with an even number and another for the others. exec replaces the
-// shell, so the PID that the driver knows is the server's.
+// everySecond starts one program for instances with an even number and another for those with an odd number. exec
+// replaces the shell, so the PID that the driver knows is the server's.
 const everySecond = `#!/bin/sh
 case "$1" in
 redis_*[13579]/*) exec "$ODD_SERVER" "$@" ;;
@@ -92,8 +92,8 @@ redis_*[13579]/*) exec "$ODD_SERVER" "$@" ;;
 esac
 `
 
-// wrapInstances makes the names in src start the programs of one run. spindle becomes a Sentinel by the name it is
-// started with. env is what the run needs in its environment.
+// wrapInstances makes the names in src start the programs of one run. spindle runs as a Sentinel when it is started
+// under a Sentinel's name. env is the environment that the run needs.
 func wrapInstances(dir string, with programs) (env []string, err error) {
 	if err := wrap(dir, "redis-sentinel", with.sentinel); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A libraryRun is what the suite of a client library makes of the reference and of spindle.
+// A libraryRun has the results of a client library's test suite on Redis and on spindle.
 type libraryRun struct {
 	library, what      string
 	reference, spindle int // tests that pass on the reference, and those of them that pass on spindle
@@ -18,8 +18,8 @@ type libraryRun struct {
 // A libraryFailure is a test that fails on spindle by design.
 type libraryFailure struct{ test, why string }
 
-// readLibraries reads libraries.txt. Errors: a malformed line, a failure without its run, and a run whose failures do
-// not account for its counts.
+// readLibraries reads libraries.txt. Errors: a malformed line, a failure without its run, and a run whose listed
+// failures do not match its counts.
 func readLibraries(file string) (runs []libraryRun, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -44,7 +44,7 @@ func readLibraries(file string) (runs []libraryRun, err error) {
 	return runs, nil
 }
 
-// addLibraryLine adds what the columns of a line say to runs.
+// addLibraryLine adds the columns of one line to runs.
 func addLibraryLine(runs []libraryRun, columns []string) ([]libraryRun, error) {
 	if columns[0] == "run" && len(columns) == 5 {
 		r := libraryRun{library: columns[1], what: columns[2]}
@@ -69,7 +69,7 @@ func addLibraryLine(runs []libraryRun, columns []string) ([]libraryRun, error) {
 	return runs, nil
 }
 
-// writeLibraries writes the page's section of client libraries.
+// writeLibraries writes the page's section about client libraries.
 func writeLibraries(b *strings.Builder, runs []libraryRun) {
 	b.WriteString(
 		"## The suites of client libraries\n\nEach suite was run against redis-server 8.0.6 and against spindle, " +

@@ -1,16 +1,17 @@
-// Command conformance runs the public Tcl suites of Redis against spindle, a file at a time. It compares the
-// failures with what the suite's own server passes, and with a list of exclusions. Every exclusion has its reason.
+// Command conformance runs the public Tcl suites of Redis against spindle, one file at a time. It compares the failures
+// with the results of the suite's own server and with a list of exclusions. Every exclusion has its reason.
 //
 // Owner: make conformance. It starts servers only through the suites, in their own network namespace.
 //
-// There are two suites. Spindle follows the behaviour of 7.4.1. Its suite runs if REDIS_SRC names the unpacked
-// source with a built server in it. That source has no free licence, so this program never downloads it. The suite
-// of 7.0 comes through apt (source.go). The tree keeps no part of either. It has only names of tests: the
-// exclusions of both, and the results of 7.0's server. The results of 7.4.1's server are found once and kept in the
-// user's cache folder.
+// There are two suites. Spindle follows the behaviour of 7.4.1. Its suite runs if REDIS_SRC names the unpacked source
+// with a built server in it. That source has no free licence, so this program never downloads it. The suite of 7.0
+// comes through apt (source.go). The tree keeps no part of either suite. It has only names of tests: the exclusions of
+// both, and the results of 7.0's server. The results of 7.4.1's server are computed once and kept in the user's cache
+// folder.
 //
 // Start at main.go. suites.go describes the suites. tree.go makes the edited tree that is run; resume.tcl is ours.
-// run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md. proxied.go asks a proxy what it does.
+// run.go runs a file, verdict.go judges it, report.go writes COMPATIBILITY.md. proxied.go finds out which commands a
+// proxy serves.
 //
 // It exits with 1 after a failure that is not excluded, a test that was not reached, or an exclusion that is not
 // needed.
@@ -125,7 +126,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// suites returns the suites of this call, in the order they are run.
+// suites returns the suites to run, in order.
 func (o *options) suites() ([]*suite, error) {
 	switch tree := os.Getenv(sourceVariable); {
 	case o.proxy && (o.suite == "" || o.suite == older.name):
@@ -146,7 +147,7 @@ func (o *options) suites() ([]*suite, error) {
 }
 
 // runSuite runs the files of one suite with the server under test and judges them. The outcome is nil if only the
-// reference is run.
+// suite's own server is run.
 func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outcome, error) {
 	excluded, err := readExclusions(filepath.Join(o.here, s.exclusions))
 	if err != nil {
@@ -223,7 +224,7 @@ func (o *options) runSuite(ctx context.Context, s *suite, server string) (*outco
 	return out, nil
 }
 
-// renewReference runs the suite's own server over files, and stores its results in known and in its file.
+// renewReference runs the suite's own server on files, and stores its results in known and in its file.
 func renewReference(ctx context.Context, run *runner, known *referenceResults, files []string, p *place) error {
 	known.version = p.version
 	done := map[string]bool{}

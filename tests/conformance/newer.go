@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A newThing is one line of newer.txt: a thing of Redis 8 or Valkey that Redis 7.4 does not have.
+// A newThing is one line of newer.txt: a feature of Redis 8 or Valkey that Redis 7.4 does not have.
 type newThing struct {
 	kind, name, since string
 	state             string // here, refused or later
@@ -70,8 +70,8 @@ func parseNewer(line string) (newThing, error) {
 	return t, nil
 }
 
-// writeNewer writes the page's section of new things: a table for each kind. Things of equal versions and state share
-// a row.
+// writeNewer writes the page's section about newer features: a table for each kind. Features with equal versions and
+// state share a row.
 func writeNewer(b *strings.Builder, things []newThing) {
 	b.WriteString("## What is newer than 7.4\n\n")
 	count := map[string]int{}

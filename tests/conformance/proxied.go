@@ -18,8 +18,8 @@ import (
 
 const proxiedHeading = "## What the proxy does with each command"
 
-// proxied writes the page's section of the proxy. server and proxy are the addresses of a shard and of a proxy in
-// front of it. Commands that the proxy answers itself are sent to it, because it may refuse some.
+// proxied writes the page's section about the proxy. server and proxy are the addresses of a shard and of a proxy in
+// front of it. It sends the proxy those commands that the proxy answers itself, because the proxy may refuse some.
 func proxied(server, proxy string) (string, error) {
 	c, err := respclient.DialTimeout(server, answerLimit)
 	if err != nil {
@@ -89,8 +89,8 @@ func proxied(server, proxy string) (string, error) {
 
 const answerLimit = 60 * time.Second
 
-// serves sends a command of class Local with as few arguments as it may have. It reports whether the proxy answers it,
-// and its reason if not.
+// serves sends a command of class Local with the fewest arguments that it may have. It reports whether the proxy serves
+// the command, and otherwise the reason.
 func serves(proxy string, r *route.Row) (yes bool, reason string, err error) {
 	c, err := respclient.DialTimeout(proxy, answerLimit)
 	if err != nil {
@@ -127,7 +127,7 @@ func serves(proxy string, r *route.Row) (yes bool, reason string, err error) {
 	return true, "", nil
 }
 
-// startProxied starts a shard and a proxy with the program server, and writes the section.
+// startProxied starts a shard and a proxy with the program server, and returns the page's section about the proxy.
 func startProxied(ctx context.Context, server string) (section string, err error) {
 	dir, err := os.MkdirTemp("", "proxied")
 	if err != nil {
@@ -169,7 +169,7 @@ func startProxied(ctx context.Context, server string) (section string, err error
 	return proxied(shard, "127.0.0.1:"+ports[2])
 }
 
-// serveAll makes a cluster of one node.
+// serveAll makes the server at addr a cluster of one node.
 func serveAll(addr string) error {
 	c, err := respclient.DialTimeout(addr, answerLimit)
 	if err != nil {
@@ -203,7 +203,7 @@ func answers(addr string) (err error) {
 	return err
 }
 
-// freePorts returns ports that are free now.
+// freePorts returns n ports that are free now.
 func freePorts(n int) (ports []string, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// referenceResults are the results of a suite's own server for each file: reference.txt, and for 7.4.1 a file in
-// the user's cache folder.
+// referenceResults has the results of a suite's own server for each file: reference.txt, and for 7.4.1 a file in the
+// user's cache folder.
 //
 //	version Debian's redis source package 5:7.0.15-1~deb12u10
 //	== unit/quit
 //	ok QUIT returns OK
 //	err a test that it fails
 //
-// -reference renews it. A name is ok, err or hang. Tests that the suite itself leaves out are not listed.
+// -reference renews it. Each test is ok, err or hang. Tests that the suite itself leaves out are not listed.
 type referenceResults struct {
 	version string
 	results map[string]*results
@@ -27,7 +27,7 @@ type referenceResults struct {
 
 func (r *referenceResults) knows(file string) bool { return r.results[file] != nil }
 
-// passes returns how many tests of file the reference passes.
+// passes returns the number of tests of file that the suite's own server passes.
 func (r *referenceResults) passes(file string) int {
 	if !r.knows(file) {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// differences are those between 7.0 and 7.4 that tests of the older suite meet. Spindle behaves like 7.4.
+// differences lists the differences between 7.0 and 7.4 that tests of the older suite notice. Spindle behaves like 7.4.
 var differences = []string{
 	"`SET key value PXAT t` is propagated as the client wrote it; 7.0 rewrites it to `SET key value PXAT t` and drops " +
 		"NX and XX.",
@@ -23,7 +23,7 @@ var differences = []string{
 	"A client that waits for a stream or its group gets NOGROUP or WRONGTYPE when that is deleted; in 7.0 UNBLOCKED.",
 }
 
-// better are intended differences from 7.4 that serve the client better.
+// better lists intended differences from 7.4 that are better for the client.
 var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
 		"freed in the background.",
@@ -49,7 +49,7 @@ var better = []string{
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
 }
 
-// own are the other differences from 7.4: intended ones and missing work.
+// own lists the other differences from 7.4: intended differences and missing work.
 var own = []string{
 	"A client that will get a message from a running script gets nothing else until the script ends. Even the reply to " +
 		"SCRIPT KILL waits. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
@@ -115,7 +115,8 @@ var own = []string{
 }
 
 // writeReport writes COMPATIBILITY.md, with the tables of newer.txt and libraries.txt in the folder data. section is
-// that of the proxy; if it is "", it stays as it is. So does the section of a suite that was not run.
+// the section about the proxy. If it is "", the page keeps its old section. The section of a suite that was not run
+// stays too.
 func writeReport(file, data, section string, ran []*outcome) error {
 	things, err := readNewer(filepath.Join(data, "newer.txt"))
 	if err != nil {
@@ -157,11 +158,11 @@ func writeReport(file, data, section string, ran []*outcome) error {
 	return os.WriteFile(file, []byte(fold(strings.TrimRight(b.String(), "\n")+"\n")), 0o644)
 }
 
-// pageWidth is the longest line of the page in characters, except for headings and rows of tables.
+// pageWidth is the maximum length of a line of the page in characters, except for headings and rows of tables.
 const pageWidth = 120
 
-// fold breaks the long lines of a page at blanks, outside of code if it can. It never breaks before a word that
-// Markdown would read as a list, a heading or a row. Continued lines of an item keep its indentation.
+// fold breaks the long lines of a page at spaces, outside of code if possible. It never breaks before a word that
+// Markdown would read as a list, a heading or a row. Continued lines of an item keep the item's indentation.
 func fold(page string) string {
 	var b strings.Builder
 	for line := range strings.Lines(page) {
@@ -182,8 +183,8 @@ func fold(page string) string {
 	return b.String()
 }
 
-// foldAt returns the index of the blank where a line should be broken, after its first start bytes. It returns -1
-// if the line is short or has no such blank.
+// foldAt returns the index of the space where a line should be broken, after its first start bytes. It returns -1 if
+// the line is short or has no such space.
 func foldAt(line string, start int) int {
 	text, column, code := strings.TrimSuffix(line, "\n"), 0, false
 	outside, inside := -1, -1
@@ -216,7 +217,7 @@ func writeList(b *strings.Builder, heading string, lines []string) {
 	b.WriteString("\n")
 }
 
-// sectionOf returns the part of a page from its heading to the next one, or "".
+// sectionOf returns the part of a page from its heading to the next one. It returns "" if the page has no such heading.
 func sectionOf(page, heading string) string {
 	_, rest, found := strings.Cut("\n"+page, "\n"+heading+"\n")
 	if !found {

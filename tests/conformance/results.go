@@ -20,7 +20,7 @@ const (
 	statusStart  status = "start"
 )
 
-// worse lists the statuses from good to bad.
+// worse lists the statuses from best to worst.
 var worse = []status{statusIgnore, statusSkip, statusOK, statusErr, statusHang}
 
 // A record is one line written by resume.tcl.
@@ -30,7 +30,7 @@ type record struct {
 	detail string
 }
 
-// results are the tests of one file, in the order they were first seen.
+// results has the results of one file's tests, in the order in which they were first seen.
 type results struct {
 	names   []string
 	of      map[string]record
@@ -38,12 +38,12 @@ type results struct {
 	failed  string // the latest test, if it failed
 }
 
-// outside names a failure between a file's tests.
+// outside is the name of a failure that happens between a file's tests.
 const outside = "(outside) the file stands still"
 
 func newResults() *results { return &results{of: map[string]record{}} }
 
-// add adds a record. Of two with the same name it keeps the worse.
+// add adds a record. Of two records with the same name it keeps the worse one.
 func (r *results) add(rec record) {
 	if rec.status == statusStart {
 		r.running = rec.name
@@ -65,7 +65,7 @@ func (r *results) add(rec record) {
 	}
 }
 
-// count returns how many names have status s.
+// count returns the number of names with status s.
 func (r *results) count(s status) (n int) {
 	for _, rec := range r.of {
 		if rec.status == s {

@@ -18,10 +18,10 @@ const (
 	hangsAtAll = 4 // after so many hanging tests, the rest of a file is left out
 )
 
-// A program is a server and additional lines for its configurations.
+// A program is a server, with additional lines for its configuration files.
 type program struct{ path, directives string }
 
-// ownDirectives let spindle start if a test configures a feature that does not exist yet. The test may be about
+// ownDirectives lets spindle start if a test configures a feature that does not exist yet. The test may be about
 // something else.
 const ownDirectives = "unsupported-directives warn\n"
 
@@ -39,8 +39,8 @@ type runner struct {
 	prelude  []string // precedes ./runtest: a network namespace, if the kernel allows one
 }
 
-// namespace gives the suite its own network. Some of its servers listen on every address. Some tests need a second
-// address that is not the loopback's.
+// namespace gives the suite its own network. Some of its servers listen on all addresses, and some tests need a second
+// address that is not a loopback address.
 const namespace = `
 ip link set lo up
 ip link add conf0 type veth peer name conf1 2>/dev/null || ip link add conf0 type dummy
@@ -81,7 +81,7 @@ func (r *runner) close() {
 	os.RemoveAll(r.dir)
 }
 
-// file runs one file of the suite with server as redis-server, without the tests that skip names.
+// file runs one file of the suite with server as redis-server, without the tests whose names are in skip.
 //
 // A test that hangs is recorded, and the file is run again without it, so that the later tests are reached.
 func (r *runner) file(ctx context.Context, server program, file string, skip []string) (*results, error) {
@@ -111,7 +111,7 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 }
 
 // withoutHanging runs a file with once, and runs it again without the tests that have hung. An error of any run counts:
-// the test that failed may pass in the next run, which begins with other data.
+// the failed test may pass in the next run, because that run begins with other data.
 func withoutHanging(once func(hung []string) (got *results, hangs string, err error)) (*results, error) {
 	var hung []string
 	var failed []record
@@ -134,7 +134,7 @@ func withoutHanging(once func(hung []string) (got *results, hangs string, err er
 	}
 }
 
-// once runs the file once. hangs is the test that was running when the time was up.
+// once runs the file once. hangs is the name of the test that was running at the time limit.
 func (r *runner) once(ctx context.Context, file string, skip []string) (got *results, hangs string, err error) {
 	log := filepath.Join(r.dir, resultsFile(file))
 	if err := os.WriteFile(log, nil, 0o644); err != nil {
@@ -195,7 +195,7 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	if timedOut {
 		hangs = got.running
 		if hangs == "" {
-			// A test that failed half-way may leave a stopped server, for which the suite then waits.
+			// A test that failed half-way may leave a suspended server, and the suite then waits for that server.
 			hangs = got.failed
 		}
 		if hangs == "" {
@@ -205,12 +205,12 @@ func (r *runner) once(ctx context.Context, file string, skip []string) (got *res
 	return got, hangs, nil
 }
 
-// resultsFile returns the file where resume.tcl writes the results of file's tests.
+// resultsFile returns the name of the file into which resume.tcl writes the results of file's tests.
 func resultsFile(file string) string {
 	return "results-" + strings.NewReplacer("/", "-", " ", "-", ",", "").Replace(file)
 }
 
-// watch waits for cmd. When a limit is reached it ends the process group of cmd, and nothing else.
+// watch waits for cmd. At a time limit it kills the process group of cmd, and nothing else.
 func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Duration) (timedOut bool, err error) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
@@ -246,7 +246,7 @@ func watch(ctx context.Context, cmd *exec.Cmd, log string, limit, idle time.Dura
 	}
 }
 
-// serverVersion returns what --version prints, in one line.
+// serverVersion returns the output of --version, in one line.
 func serverVersion(ctx context.Context, server string) string {
 	out, err := exec.CommandContext(ctx, server, "--version").Output()
 	if err != nil {

@@ -19,9 +19,9 @@ var needs = []struct{ program, pkg string }{
 
 var errNoApt = errors.New("the suite comes from Debian's redis source package, and there is no apt-get here")
 
-// fetchSource returns the unpacked source package of Debian's installed redis, and its version.
+// fetchSource returns the unpacked source package of the redis that Debian has installed, and its version.
 //
-// It is downloaded once, into the user's cache folder. apt reads our own source list, so the machine's apt
+// The package is downloaded once, into the user's cache folder. apt reads our own source list, so the machine's apt
 // configuration, lists and cache do not change.
 func fetchSource(ctx context.Context) (dir, version string, err error) {
 	if err := install(ctx); err != nil {
@@ -98,7 +98,7 @@ func unpacked(home string) (string, error) {
 	return filepath.Dir(filepath.Dir(found[0])), nil
 }
 
-// aptSource runs apt-get source in home, with lists, cache and sources only for this run.
+// aptSource runs apt-get source in home, with its own lists, cache and sources for this run.
 func aptSource(ctx context.Context, home, version string) error {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return errNoApt
@@ -136,7 +136,7 @@ func aptSource(ctx context.Context, home, version string) error {
 	return get("source", "redis="+version)
 }
 
-// archivesOf returns the addresses that pkg may come from, as apt-cache policy names them.
+// archivesOf returns the archives that pkg may come from, as apt-cache policy lists them.
 func archivesOf(ctx context.Context, pkg string) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "apt-cache", "policy", pkg).Output()
 	if err != nil {
@@ -154,7 +154,7 @@ func archivesOf(ctx context.Context, pkg string) ([]string, error) {
 	return archives, nil
 }
 
-// writeSources writes the machine's entries of those archives into dir, with deb-src instead of deb.
+// writeSources writes the machine's entries for these archives into dir, with deb-src instead of deb.
 func writeSources(dir string, archives []string) error {
 	files, _ := filepath.Glob("/etc/apt/sources.list.d/*")
 	files = append(files, "/etc/apt/sources.list")

@@ -10,7 +10,7 @@ import (
 	"regexp"
 )
 
-// A suite is the tests of one release: which of its files are run, and their known results.
+// A suite is the tests of one release: the files that are run, and their known results.
 type suite struct {
 	name       string // the release, as in the report and in -suite
 	files      []string
@@ -20,13 +20,13 @@ type suite struct {
 	external   bool // its servers are started here, and it is a client of them
 }
 
-// laterFiles are whole files about a missing feature.
+// laterFiles lists whole files about a missing feature.
 type laterFiles struct {
 	feature string
 	files   []string
 }
 
-// A place is where this machine has a suite.
+// A place is the location of a suite on this machine.
 type place struct {
 	source    string // the unpacked tree
 	server    string // its own server: the reference
@@ -37,7 +37,7 @@ type place struct {
 // newerVersion is the release whose behaviour spindle follows.
 const newerVersion = "7.4.1"
 
-// sourceVariable names the unpacked source of the newer suite.
+// sourceVariable is the environment variable that names the unpacked source of the newer suite.
 const sourceVariable = "REDIS_SRC"
 
 var (
@@ -46,10 +46,10 @@ var (
 	older = &suite{name: "7.0", files: olderFiles, exclusions: "exclusions.txt", open: openOlder}
 )
 
-// inReport are the suites in the report's order.
+// inReport lists the suites in the report's order.
 var inReport = []*suite{newer, older, through}
 
-// openOlder returns Debian's source package and its redis-server.
+// openOlder returns the place with Debian's source package and its redis-server.
 func openOlder(ctx context.Context, here string) (*place, error) {
 	source, version, err := fetchSource(ctx)
 	if err != nil {
@@ -65,7 +65,8 @@ var (
 	errNoServer = errors.New("there is no built server in it: make it first")
 )
 
-// openNewer returns the tree that REDIS_SRC names. Its server's results are kept for each build of that server.
+// openNewer returns the place of the tree that REDIS_SRC names. The results of its server are kept for each build of
+// that server.
 func openNewer(ctx context.Context, _ string) (*place, error) {
 	source, err := filepath.Abs(os.Getenv(sourceVariable))
 	if err != nil {

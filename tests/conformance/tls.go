@@ -13,7 +13,8 @@ import (
 // tlsFile is only run under TLS.
 const tlsFile = "unit/tls"
 
-// underTLS returns the file with the results of a suite's own server under TLS. It is in the user's cache folder.
+// underTLS returns the name of the file with the results of a suite's own server under TLS. It is in the user's cache
+// folder.
 func underTLS(reference string) (string, error) {
 	cache, err := cacheDir()
 	return filepath.Join(cache, "tls-"+filepath.Base(reference)), err

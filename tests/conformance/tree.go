@@ -20,9 +20,9 @@ var shardsTcl []byte
 var errNoClientStart = errors.New("tests/test_helper.tcl has no line `if {$::client} {`: the suite's driver has " +
 	"changed; see resume.tcl for what is needed of it")
 
-// makeTree copies the suite below source into dir, with src/redis-server as a link to the server under test. It
-// makes the first edit: resume.tcl is sourced before the suite's client starts. It never writes to the cached
-// source.
+// makeTree copies the suite from source into dir. In the copy, src/redis-server is a link to the server under test.
+// makeTree also makes the first edit: resume.tcl is sourced before the suite's client starts. It never writes to the
+// cached source.
 func makeTree(dir, source string) error {
 	for _, part := range []string{"tests", "runtest", "runtest-sentinel", "runtest-cluster", "redis.conf", "utils"} {
 		from := filepath.Join(source, part)
@@ -65,7 +65,7 @@ func makeTree(dir, source string) error {
 	return os.WriteFile(helper, []byte(edited), 0o644)
 }
 
-// toolOf returns the tool that was built with the suite, otherwise the one from the PATH.
+// toolOf returns the tool that was built with the suite, or else the tool from the PATH.
 func toolOf(source, tool string) (string, error) {
 	built := filepath.Join(source, "src", tool)
 	if _, err := os.Stat(built); err == nil {
@@ -89,7 +89,7 @@ func addDirectives(dir, source, directives string) error {
 	return nil
 }
 
-// sourceResume edits the suite's driver.
+// sourceResume edits the suite's driver so that it sources resume.tcl.
 func sourceResume(text string) (string, error) {
 	const start = "\nif {$::client} {\n"
 	at := strings.LastIndex(text, start)
@@ -99,7 +99,7 @@ func sourceResume(text string) (string, error) {
 	return text[:at] + "\nif {$::client} {source tests/resume.tcl}" + text[at:], nil
 }
 
-// wrap makes a name in src start a program. It is a link, so the PID that the suite knows is the program's. The
+// wrap makes a name in src start a program. The name is a link, so the PID that the suite knows is the program's. The
 // process title is the path of the link.
 func wrap(dir, name, server string) error {
 	link := filepath.Join(dir, "src", name)

@@ -26,7 +26,7 @@ type verdict struct {
 
 func (v *verdict) wrong() int { return len(v.failures) + len(v.missing) + len(v.stale) }
 
-// judge compares spindle's results with the reference's and with the exclusions of the file.
+// judge compares spindle's results with those of the suite's own server, and with the exclusions of the file.
 func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	v := &verdict{file: file, reference: want.count(statusOK), excluded: map[*class]int{}}
 	excuse := func(name string) bool {
@@ -80,7 +80,8 @@ func judge(file string, got, want *results, excluded []*exclusion) *verdict {
 	return v
 }
 
-// later, never and version count the exclusions: tests that will pass, that will not, and those of another version.
+// later, never and version count the exclusions: tests that will pass later, tests that will never pass, and tests
+// about another version.
 func (v *verdict) later() (n int) { return v.sum(func(c *class) bool { return c.later }) }
 func (v *verdict) never() (n int) {
 	return v.sum(func(c *class) bool { return !c.later && !c.version })
@@ -122,10 +123,11 @@ func indent(detail string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// unsteady matches a process, a port, and what a test chooses at random. In integration/psync2 that is the primary,
-// the replicas, a counter, and the number of cycles. In the cluster's tests it is the failing node and its epoch.
+// unsteady matches the number of a process, a port, and random choices of a test. In integration/psync2 these choices
+// are the primary, the replicas, a counter, and the number of cycles. In the cluster's tests they are the failing node
+// and its epoch.
 var unsteady = regexp.MustCompile(`(\bpid |\bport |\(x = |\bSet #|\bfrom #|\bCYCLE |\bNew master 127\.0\.0\.1:` +
 	`|\bnode #|\bInstance #|\bslave of #|\bfailover by #|\bwith old epoch )\d+`)
 
-// steadyName returns a test's name without the parts that differ from run to run.
+// steadyName returns a test's name without the parts that differ between runs.
 func steadyName(name string) string { return unsteady.ReplaceAllString(name, "${1}N") }

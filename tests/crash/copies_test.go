@@ -17,8 +17,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A saboteur is a proxy between a replica and its primary. It may cut a connection after some bytes, or damage a
-// byte of a full copy.
+// A saboteur is a proxy between a replica and its primary. It may close a connection after some bytes, or change a byte
+// of a full copy.
 type saboteur struct {
 	listener net.Listener
 	primary  string
@@ -73,7 +73,7 @@ func (s *saboteur) join(replica net.Conn, cut, damage int) {
 			_, _ = replica.Write(p[:cut-passed])
 			return
 		}
-		// Only a copy has a checksum. A damaged byte in the stream would be a damaged value.
+		// Only a full copy has a checksum. A changed byte in the stream would give a wrong value unnoticed.
 		full = full || bytes.Contains(p, []byte("+FULLRESYNC"))
 		if at := damage - passed; full && damage > 0 && at >= 0 && at < n {
 			p[at] ^= 0x40
@@ -122,10 +122,10 @@ func (w *numberer) end() {
 	<-w.stopped
 }
 
-// TestKilledWhileCopying: saves, rewrites, full copies, failed copies and cut links meet at random. Then the
-// replica is killed or ended. It restarts without its primary, and must have the data of one moment: never empty,
-// and not older than its files on disk were. One replica has only RDB files, the other also has an append-only
-// file.
+// TestKilledWhileCopying: saves, rewrites, full copies, failed copies and broken links coincide at random. Then the
+// replica is killed or shut down. It restarts without its primary, and must have the data of one moment. This data is
+// never empty, and not older than the files on disk were. One replica has only RDB files, and the other also has an
+// append-only file.
 //
 // A test has six runs; SPINDLE_TEST_SCALE=20 makes two hundred.
 func TestKilledWhileCopying(t *testing.T) {

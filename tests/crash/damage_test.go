@@ -16,8 +16,8 @@ import (
 
 var offset = regexp.MustCompile(`offset \d+`)
 
-// TestDamagedFiles: a damaged file ends the start with exit code 1. The log says what is wrong, where, and what to
-// do. The file is left as it is, so that an operator can repair it.
+// TestDamagedFiles: a server with a damaged file exits at start with code 1. The log says what is wrong, where, and
+// what to do. The file stays unchanged, so that an operator can repair it.
 func TestDamagedFiles(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any {
@@ -73,8 +73,8 @@ func TestDamagedFiles(t *testing.T) {
 	}
 }
 
-// TestDamageAnywhere: a file with every type is cut anywhere, or has one byte changed anywhere after its version.
-// The server must refuse to start.
+// TestDamageAnywhere: a file with every type is truncated at any place, or has one byte changed anywhere after its
+// version. The server must refuse to start.
 func TestDamageAnywhere(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -123,7 +123,7 @@ func TestDamageAnywhere(t *testing.T) {
 	}
 }
 
-// refused starts a server on dir. It must end with exit code 1 and log the reason.
+// refused starts a server on dir. It must exit with code 1 and log the reason.
 func refused(t *testing.T, dir, path string, where bool, says string) {
 	t.Helper()
 	r := testkit.Launch(t, testkit.Spec{Dir: dir, NoWait: true})
@@ -158,7 +158,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeRead: if a folder has the file's name, the server refuses to start instead of starting empty.
+// TestFileThatCannotBeRead: if a folder has the name of the file, the server refuses to start instead of starting
+// empty.
 func TestFileThatCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/dump.rdb", 0o755); err != nil {

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// fill limits the size of each file that the server writes, as a full disk would. The log is far smaller.
+// fill limits the size of each file that the server writes, to simulate a full disk. The log stays far smaller.
 func fill(t *testing.T, s *testkit.Server, size uint64) {
 	t.Helper()
 	var now unix.Rlimit
@@ -26,8 +26,8 @@ func fill(t *testing.T, s *testkit.Server, size uint64) {
 
 const roomy = unix.RLIM_INFINITY
 
-// TestDiskFull: a save without room keeps the old file and stops writes with MISCONF. Reads still work. After the
-// next successful save, writes work again.
+// TestDiskFull: if the disk has no space for a save, the old file stays and writes fail with MISCONF. Reads still work.
+// After the next successful save, writes work again.
 func TestDiskFull(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	s.Do("SET", "k", "first")
@@ -80,7 +80,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskFullAtTheEnd: a server that is told to end but cannot save stays up, and logs it. SHUTDOWN FORCE ends it.
+// TestDiskFullAtTheEnd: a server that should shut down but cannot save keeps running, and logs it. SHUTDOWN FORCE ends
+// it.
 func TestDiskFullAtTheEnd(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	keys := 40_000 * testkit.Scale()

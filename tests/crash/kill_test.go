@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// temporaries returns the files of unfinished saves in the server's folder.
+// temporaries returns the names of the files of unfinished saves in the server's folder.
 func temporaries(s *testkit.Server) (names []string) {
 	for _, name := range s.Files() {
 		if strings.HasPrefix(name, "temp-") {
@@ -67,9 +67,9 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// TestKilledWhileWriting: the data after a kill are those of one instant, and not older than the last reported
-// save. MSET writes the same number to every key, so a number identifies an instant. Other keys, which no client
-// writes, make saves longer.
+// TestKilledWhileWriting: the data after a kill is that of one instant, and not older than the last reported save. MSET
+// writes the same number to every key, so a number identifies an instant. Other keys, which no client writes, make
+// saves take longer.
 func TestKilledWhileWriting(t *testing.T) {
 	rounds := 4 * testkit.Scale()
 	seed := uint64(time.Now().UnixNano())
@@ -154,7 +154,7 @@ func read(t *testing.T, c *respclient.Client) int64 {
 	return n
 }
 
-// TestKilledWhileLoading: a load that is killed changes no file, and clients get LOADING during it.
+// TestKilledWhileLoading: a server that is killed while it loads changes no file. Clients get LOADING during the load.
 func TestKilledWhileLoading(t *testing.T) {
 	s := testkit.Start(t)
 	testkit.Pipe(t, s.Dial(), 20_000*testkit.Scale(), func(i int) []any { return []any{"SET", fmt.Sprint("k", i), i} })

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// newCluster starts nodes and makes a cluster of the first n of them. A primary without slots stays a primary.
+// newCluster starts n+more nodes and makes a cluster of the first n. A primary without slots stays a primary.
 func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.Server, n, more int) []*testkit.Server {
 	t.Helper()
 	var nodes []*testkit.Server
@@ -38,7 +38,7 @@ func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.S
 	return nodes
 }
 
-// A group is the reply about a group or shard.
+// A group is the API's reply about a group or shard.
 type group struct {
 	ID      string
 	Primary string
@@ -53,7 +53,7 @@ func (s *site) listGroups() (list []group) {
 	return reply.Groups
 }
 
-// closed checks that no node has an open slot, and that all agree.
+// closed checks that no node has an open slot, and that all nodes agree.
 func closed(t *testing.T, nodes []*testkit.Server) {
 	t.Helper()
 	testkit.Until(t, limit, "one view of all nodes", func() error {
@@ -78,7 +78,7 @@ func closed(t *testing.T, nodes []*testkit.Server) {
 	})
 }
 
-// fill writes n keys by redis-cli, which follows redirections, and count returns how many are there.
+// fill writes n keys by redis-cli, which follows redirections.
 func fill(t *testing.T, s *testkit.Server, n int) {
 	t.Helper()
 	var text strings.Builder
@@ -92,7 +92,7 @@ func fill(t *testing.T, s *testkit.Server, n int) {
 	}
 }
 
-// holds checks that each key is at exactly one primary, with its value.
+// holds checks that each key is on exactly one primary, with its value.
 func holds(t *testing.T, n int, nodes ...*testkit.Server) {
 	t.Helper()
 	found := map[string]int{}
@@ -115,7 +115,8 @@ func holds(t *testing.T, n int, nodes ...*testkit.Server) {
 	}
 }
 
-// TestCluster: a shard joins a cluster, slots move to it while dashboards are killed, it is drained, and leaves.
+// TestCluster: a shard joins a cluster, and slots move to it while dashboards are killed. Then it is drained and
+// leaves.
 func TestCluster(t *testing.T) {
 	for _, c := range []struct {
 		name string

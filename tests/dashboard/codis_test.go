@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCodis: servers of a Codis product are taken over where they stand. Their keys are placed by its rule. Then slots
-// move to a third group.
+// TestCodis: the servers of a Codis product become groups with the keys that they have. The slots of the keys follow
+// Codis's rule. Then slots move to a third group.
 func TestCodis(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)

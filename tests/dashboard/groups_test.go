@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestRebalance: two full groups and an empty one become even, each key is there once, and the result is the plan's.
+// TestRebalance: two full groups and an empty one get equal shares. Each key exists once, and the result is the plan's.
 func TestRebalance(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -53,7 +53,7 @@ func TestRebalance(t *testing.T) {
 					t.Errorf("balanced groups are planned again: %+v", again)
 				}
 			}
-			// Drain and remove.
+			// The group is drained and removed.
 			s.refuses("DELETE", "/v1/products/shop/groups/g2", nil, "in_use")
 			s.do("PATCH", "/v1/products/shop/groups/g2", record{"draining": true}, nil)
 			p = s.plan(record{"drain": "g2"})
@@ -70,8 +70,8 @@ func TestRebalance(t *testing.T) {
 	}
 }
 
-// TestSilentProxyHoldsTheMove: a proxy that does not confirm is named and waited for. Meanwhile the other proxies do
-// not have to hold requests back. A proxy that is gone is found out; one that is cut off is not.
+// TestSilentProxyHoldsTheMove: the move names a proxy that does not confirm, and waits for it. Meanwhile the other
+// proxies do not have to hold requests back. A proxy whose process is gone is detected; a proxy that is cut off is not.
 func TestSilentProxyHoldsTheMove(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 1)
@@ -107,7 +107,7 @@ func TestSilentProxyHoldsTheMove(t *testing.T) {
 	// A proxy's process is killed: its address refuses connections.
 	gone := s.addProxy("gone:1", fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(t)))
 	gone.setSilent(true)
-	// Another one is cut off from the store, and serves.
+	// Another proxy is cut off from the store, but still serves.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,8 @@ func TestSilentProxyHoldsTheMove(t *testing.T) {
 	s.holdsAll(200, servers...)
 }
 
-// TestLeftOverKeys: keys of foreign slots at the target stop a move before it begins, and are named.
+// TestLeftOverKeys: if the target has keys of slots that it does not own, the move does not begin, and the error names
+// them.
 func TestLeftOverKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)
@@ -154,7 +155,7 @@ func TestLeftOverKeys(t *testing.T) {
 	s.holdsAll(100, servers...)
 }
 
-// TestCancel: a cancelled move leaves no slot under way, and another one may follow.
+// TestCancel: a cancelled move leaves no slot under way, and another move may follow.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)

@@ -26,8 +26,8 @@ func (s *site) inState(state string) {
 	})
 }
 
-// TestKilledInEachState kills the active dashboard in each state of a move. The next one completes it: each key is
-// there once, and the table is the plan's.
+// TestKilledInEachState kills the active dashboard in each state of a move. The next dashboard completes the move: each
+// key exists once, and the table is the plan's.
 func TestKilledInEachState(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 2)
@@ -97,7 +97,7 @@ func TestKilledInEachState(t *testing.T) {
 	}
 }
 
-// forget leaves a dashboard out of the ones that the test asks.
+// forget removes a dashboard from those that the test calls.
 func (s *site) forget(gone *process) {
 	var left []*process
 	for _, b := range s.dashboards {
@@ -108,7 +108,7 @@ func (s *site) forget(gone *process) {
 	s.dashboards = left
 }
 
-// TestKilledAnywhere kills active dashboards at moments of chance while all slots move to and fro.
+// TestKilledAnywhere kills active dashboards at random moments while all slots move to and fro.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 2)
@@ -137,7 +137,7 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 // TestOutageOfTheStore kills etcd during a move, for longer than the dashboard's lease. The move continues afterwards.
-// One of three members may die without any effect.
+// The death of one of three members has no effect.
 func TestOutageOfTheStore(t *testing.T) {
 	t.Parallel()
 	for _, members := range []int{1, 3} {

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestServers: a replica joins, is promoted, and leaves; each refusal names its reason.
+// TestServers: a replica joins, is promoted, and leaves. Each refusal names its reason.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)
@@ -39,7 +39,7 @@ func TestServers(t *testing.T) {
 	first.AwaitInfo(limit, "replication", "role", "slave")
 	s.do("DELETE", servers+"/"+first.Addr, nil, nil)
 	first.AwaitInfo(limit, "replication", "role", "master")
-	// The primary dies. Without force the promotion is refused.
+	// When the primary is dead, the promotion without force is refused.
 	s.do("POST", servers, record{"address": first.Addr, "wipe": true}, nil)
 	first.AwaitInfo(limit, "replication", "master_link_status", "up")
 	full.Kill()
@@ -50,7 +50,7 @@ func TestServers(t *testing.T) {
 	}
 }
 
-// online waits until a primary counts its replica as online: after the replica's first acknowledgement.
+// online waits until a primary lists its replica as online, which is after the replica's first acknowledgement.
 func online(t *testing.T, primary *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, limit, "the replica is online", func() error {
@@ -59,8 +59,8 @@ func online(t *testing.T, primary *testkit.Server) {
 	})
 }
 
-// TestSentinels: Sentinels watch groups on demand. The group's entry follows a failover: one that the dashboard asks
-// for, and one after the primary's death.
+// TestSentinels: Sentinels watch groups on demand. The group's entry follows a failover that the dashboard requests,
+// and one after the primary's death.
 func TestSentinels(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0, 1)
@@ -96,7 +96,7 @@ func TestSentinels(t *testing.T) {
 	if g := s.listGroups()[0]; g.Primary != replica.Addr {
 		t.Errorf("%+v", g)
 	}
-	// Sentinels close the connections of servers that change their role.
+	// Sentinels close the connections of servers that change their role, so a new connection is needed.
 	if v := replica.Dial().Must("CONFIG", "GET", "replica-priority").Strings(); v[1] != "100" {
 		t.Errorf("the priority stays %v", v)
 	}
@@ -125,7 +125,7 @@ func TestSentinels(t *testing.T) {
 	s.do("DELETE", "/v1/products/shop/sentinels", nil, nil)
 }
 
-// TestCtl runs spindle ctl against two dashboards: what it is told goes to the active one.
+// TestCtl runs spindle ctl against two dashboards. Its commands reach the active one.
 func TestCtl(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1, 2)

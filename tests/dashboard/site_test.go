@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
-// limit is for anything that a test waits for.
+// limit is the time limit for anything that a test waits for.
 var limit = testkit.Slowly(90 * time.Second)
 
 // secret is the token for writing.
@@ -36,13 +36,13 @@ type site struct {
 	down       int // calls go to the first dashboard that runs
 }
 
-// A process is one dashboard.
+// A process is one dashboard process.
 type process struct {
 	*testkit.Server
 	url string
 }
 
-// newSite starts an etcd of n members, or takes a folder, and some dashboards.
+// newSite starts an etcd of n members, or uses a folder, and starts some dashboards.
 func newSite(t *testing.T, members, count int, more ...string) *site {
 	t.Helper()
 	s := &site{t: t}
@@ -101,7 +101,7 @@ func (s *site) awaitActive() (active *process) {
 	return active
 }
 
-// client follows no redirection by itself.
+// client follows no redirects by itself.
 var client = &http.Client{Timeout: testkit.Slowly(time.Minute),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
@@ -130,7 +130,7 @@ func (s *site) call(b *process, method, path string, body any) (status int, repl
 	return response.StatusCode, string(all), err
 }
 
-// try asks the active dashboard, and returns what it refuses.
+// try sends a request to the active dashboard, and returns an error if it is refused.
 func (s *site) try(method, path string, body, reply any) error {
 	s.t.Helper()
 	status, text, err := s.call(s.awaitActive(), method, path, body)
@@ -146,7 +146,7 @@ func (s *site) try(method, path string, body, reply any) error {
 	return json.Unmarshal([]byte(text), reply)
 }
 
-// do is try that fails the test.
+// do is try, but a refusal fails the test.
 func (s *site) do(method, path string, body, reply any) {
 	s.t.Helper()
 	if err := s.try(method, path, body, reply); err != nil {
@@ -154,7 +154,7 @@ func (s *site) do(method, path string, body, reply any) {
 	}
 }
 
-// refuses asks for something that has to be refused with a code.
+// refuses sends a request that must be refused with code.
 func (s *site) refuses(method, path string, body any, code string) {
 	s.t.Helper()
 	err := s.try(method, path, body, nil)
@@ -166,7 +166,8 @@ func (s *site) refuses(method, path string, body any, code string) {
 // A record is a JSON object.
 type record = map[string]any
 
-// groups creates product shop over groups g0, g1, … with one server each. The first have all slots in equal parts.
+// groups creates the product "shop" over groups g0, g1, … with one server each. The first groups have all slots, in
+// equal parts.
 func (s *site) groups(with int, servers ...*testkit.Server) {
 	s.t.Helper()
 	s.do("POST", "/v1/products", record{"name": "shop", "kind": "groups"}, nil)
@@ -196,7 +197,7 @@ type move struct {
 	Problem string
 }
 
-// plan makes a plan.
+// plan requests a plan.
 func (s *site) plan(order record) (p plan) {
 	s.t.Helper()
 	s.do("POST", "/v1/products/shop/plan", order, &p)
@@ -220,7 +221,7 @@ func (s *site) awaitMove(state string) (m move) {
 	return m
 }
 
-// table returns the slots that the store has.
+// table returns the table of slots in the store.
 func (s *site) table() *store.Slots {
 	s.t.Helper()
 	e, err := s.store.Get(context.Background(), "/spindle/shop/slots")
@@ -234,7 +235,7 @@ func (s *site) table() *store.Slots {
 	return &slots
 }
 
-// owners returns the group of each slot, and fails the test if one is under way.
+// owners returns the group of each slot, and fails the test if a slot is under way.
 func (s *site) owners() []string {
 	s.t.Helper()
 	t := s.table()
@@ -276,7 +277,7 @@ func (s *site) place(n int, servers ...*testkit.Server) {
 
 func value(key string, db int) string { return fmt.Sprintf("value of %s in %d", key, db) }
 
-// holdsAll checks that each of the n keys of place is at the server of its slot's group, and nowhere else.
+// holdsAll checks that each of the n keys of place is on the server of its slot's group, and nowhere else.
 func (s *site) holdsAll(n int, servers ...*testkit.Server) {
 	s.t.Helper()
 	owners, product := s.owners(), store.Product{Hash: store.HashCRC16}
@@ -307,7 +308,7 @@ func (s *site) holdsAll(n int, servers ...*testkit.Server) {
 	}
 }
 
-// A proxy is a proxy's side of the store without its data path.
+// A proxy is the store client of a proxy, without a data path.
 type proxy struct {
 	client *store.Client
 	info   store.Proxy
@@ -343,7 +344,7 @@ func (s *site) addProxy(id, address string) *proxy {
 	return p
 }
 
-// setSilent has the proxy confirm nothing, or everything again.
+// setSilent stops the proxy's confirmations, or makes it confirm everything again.
 func (p *proxy) setSilent(silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
