@@ -15,7 +15,7 @@ type call struct {
 // name returns the command in lower case.
 func (c *call) name() string { return strings.ToLower(c.args[0]) }
 
-// appendTo appends the call's bytes.
+// appendTo appends the encoded call.
 func (c *call) appendTo(dst []byte) []byte {
 	if c.inline {
 		for i, a := range c.args {
@@ -34,7 +34,7 @@ func (c *call) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// plain reports whether an argument needs no quotes in a line: it has no blank, quote or unprintable byte.
+// plain reports whether an argument needs no quotes in a line: it has no space, quote or unprintable byte.
 func plain(arg string) bool {
 	if arg == "" {
 		return false

@@ -16,8 +16,8 @@ import (
 const groupSize = 6
 
 // A clientGroup is one server's clients in a plan. It does not rely on waiting times. A client that has acted either
-// has all its replies, or is blocked, as CLIENT LIST shows. A client that is no longer blocked has been served, so
-// its reply is coming.
+// has all its replies, or is blocked, as CLIENT LIST shows. A client that is no longer blocked has been served, so its
+// reply will come.
 type clientGroup struct {
 	*side
 	addr    string
@@ -64,7 +64,7 @@ func (c *clientGroup) join(i int) error {
 	return nil
 }
 
-// write sends calls as one batch. A plan's calls are short, so they never fill a socket.
+// write sends calls as one batch. A plan's calls are short, so they never fill a socket's buffer.
 func (m *member) write(calls ...[]string) error {
 	var batch []byte
 	for _, args := range calls {
@@ -78,7 +78,7 @@ func (m *member) write(calls ...[]string) error {
 // errWaiting is the error of receive if no reply came in time.
 var errWaiting = fmt.Errorf("no reply in time")
 
-// receive returns the next owed reply.
+// receive returns the next reply that the member has not read yet.
 func (m *member) receive(limit time.Duration) ([]byte, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -94,7 +94,8 @@ func (m *member) receive(limit time.Duration) ([]byte, error) {
 	}
 }
 
-// leave closes a member's connection, from this end or with CLIENT KILL. It returns when the server no longer has it.
+// leave closes a member's connection, from the client's end or with CLIENT KILL. It returns when the server has removed
+// the client.
 func (c *clientGroup) leave(i int, killed bool) error {
 	m := c.members[i]
 	if killed {
@@ -118,7 +119,7 @@ func (c *clientGroup) leave(i int, killed bool) error {
 	}
 }
 
-// rejoin leaves and joins.
+// rejoin makes a member leave and join again.
 func (c *clientGroup) rejoin(i int, killed bool) error {
 	if err := c.leave(i, killed); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (c *clientGroup) rejoin(i int, killed bool) error {
 	return c.join(i)
 }
 
-// flags returns the flags of members in CLIENT LIST, by ID; clients that have left are missing.
+// flags returns the flags of members in CLIENT LIST, by ID. Clients that have left are missing.
 func (c *clientGroup) flags(members []*member) (map[int64]string, error) {
 	args := []any{"CLIENT", "LIST", "ID"}
 	for _, m := range members {
@@ -154,13 +155,13 @@ func (c *clientGroup) flags(members []*member) (map[int64]string, error) {
 	return of, nil
 }
 
-// isBlocked reports whether CLIENT LIST's flags are a blocked client's.
+// isBlocked reports whether a client with these flags of CLIENT LIST is blocked.
 func isBlocked(flags string) bool { return strings.Contains(flags, "b") }
 
-// answers are the replies of each member in one step.
+// answers has the replies to each member in one step.
 type answers [groupSize][][]byte
 
-// act plays one step and returns all replies that it causes. Clients that still wait have none.
+// act plays one step and returns all replies that it causes. Clients that still wait get none.
 func (c *clientGroup) act(s *step) (got answers, err error) {
 	if s.leaves != stays {
 		return got, c.rejoin(s.client, s.leaves == killed)
@@ -189,7 +190,7 @@ func (c *clientGroup) act(s *step) (got answers, err error) {
 	return got, c.collect(&got)
 }
 
-// settle returns a member's replies when all have come or, with mayWait, when it is blocked.
+// settle returns a member's replies when all have come. If mayWait is true, it also returns when the member is blocked.
 func (c *clientGroup) settle(i int, mayWait bool) (replies [][]byte, err error) {
 	m := c.members[i]
 	patience := 200 * time.Microsecond // most replies have come by then, without asking
@@ -243,7 +244,7 @@ func (c *clientGroup) collect(got *answers) error {
 	return nil
 }
 
-// reset empties the server for another plan: no client waits, and all members are as new.
+// reset empties the server for another plan: no client waits, and all members are in the state of new connections.
 func (c *clientGroup) reset() error {
 	for i, m := range c.members {
 		if m == nil {
@@ -273,8 +274,8 @@ func (c *clientGroup) reset() error {
 	return err
 }
 
-// fence sends RESET for a member that has had all its replies. If another reply comes first, it is one too many. Then
-// it is returned, and a new client takes the member's place, so that later replies are not confused.
+// fence sends RESET for a member that has had all its replies. If another reply comes first, the server has sent too
+// many. Then fence returns that reply and replaces the member by a new client, so that later replies are not confused.
 func (c *clientGroup) fence(i int) (stray []byte, err error) {
 	m := c.members[i]
 	m.owed++
@@ -288,10 +289,10 @@ func (c *clientGroup) fence(i int) (stray []byte, err error) {
 	return raw, c.rejoin(i, false)
 }
 
-// waits reports whether a member awaits a reply.
+// waits reports whether a member still waits for a reply.
 func (c *clientGroup) waits(i int) bool { return c.members[i].owed > 0 }
 
-// facts returns INFO's fields about blocked clients, as far as the server has them.
+// facts returns INFO's fields about blocked clients that the server has.
 func (c *clientGroup) facts() (map[string]string, error) {
 	info, err := c.inspector.Do("INFO", "clients")
 	if err != nil {
@@ -307,7 +308,7 @@ func (c *clientGroup) facts() (map[string]string, error) {
 	return facts, nil
 }
 
-// close ends everything that newClientGroup began.
+// close closes all connections of the group.
 func (c *clientGroup) close() {
 	for _, m := range c.members {
 		if m != nil {
@@ -317,7 +318,7 @@ func (c *clientGroup) close() {
 	c.inspector.Close()
 }
 
-// newClientGroup connects the inspector; members join when a plan begins.
+// newClientGroup connects the inspector. Members join when a plan begins.
 func newClientGroup(name, addr string) (*clientGroup, error) {
 	inspector, err := respclient.Dial(addr)
 	if err != nil {

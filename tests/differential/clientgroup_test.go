@@ -14,8 +14,8 @@ import (
 var plansFlag = flag.Int("plans", 0,
 	"how many plans of clients that wait for one another to compare, from the one of -round on; 0: some seconds' worth")
 
-// TestBlocking plays plans of clients that wait for keys, on spindle and on the reference. Every `go test` makes a
-// short run; flags make it a long one.
+// TestBlocking plays plans of clients that wait for keys, on spindle and on redis-server. Every `go test` makes a short
+// run; flags make it a long one.
 func TestBlocking(t *testing.T) {
 	plans := *plansFlag
 	if plans == 0 {
@@ -93,7 +93,7 @@ func steps(lines ...string) (plan []step) {
 	return plan
 }
 
-// TestClientGroup: without a reference, it is known which client is served after which step.
+// TestClientGroup: on spindle alone, the expected clients are served after each step.
 func TestClientGroup(t *testing.T) {
 	s := testkit.Start(t, limits...)
 	c := clientGroupAt(t, "spindle", s)
@@ -133,7 +133,7 @@ func TestClientGroup(t *testing.T) {
 	}
 }
 
-// TestReplyTooMany: an additional reply is detected when a plan is over. No client takes it for another reply.
+// TestReplyTooMany: a superfluous reply is detected at the end of a plan. No client takes it for another reply.
 func TestReplyTooMany(t *testing.T) {
 	one, other := testkit.Start(t, limits...), testkit.Start(t, limits...)
 	c := newClientGroups(t, one, other)
@@ -167,7 +167,7 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestEffects: a server's commands to replicas are read in order, without those that concern no data.
+// TestEffects: the commands that a server sends to replicas are read in order, without those that change no data.
 func TestEffects(t *testing.T) {
 	s := testkit.Start(t, limits...)
 	c := clientGroupAt(t, "spindle", s)
@@ -201,7 +201,7 @@ func TestEffects(t *testing.T) {
 }
 
 // TestShrinksAPlan: a server with another limit is detected. The plan, and its transaction, shrink to the calls that
-// show it.
+// show the difference.
 func TestShrinksAPlan(t *testing.T) {
 	reference, poorer := testkit.Start(t, limits...),
 		testkit.Start(t, append(slices.Clone(limits), "--set-max-listpack-entries", "1")...)
@@ -219,7 +219,8 @@ func TestShrinksAPlan(t *testing.T) {
 	}
 }
 
-// TestComparesServedClients: the same replies to other clients, a missing one, or an additional one are a difference.
+// TestComparesServedClients: if the same replies go to other clients, or a reply is missing or superfluous, the servers
+// differ.
 func TestComparesServedClients(t *testing.T) {
 	x, y := []byte("*2\r\n+a\r\n+x\r\n"), []byte("*2\r\n+a\r\n+y\r\n")
 	pushed := [][]byte{[]byte(":1\r\n")}
@@ -247,7 +248,7 @@ func TestComparesServedClients(t *testing.T) {
 	}
 }
 
-// TestSameSeedSamePlan: -seed and -round replay a plan. Plans for 7.0 wait for one type, and have no groups.
+// TestSameSeedSamePlan: -seed and -round replay a plan. Plans for 7.0 have waits for only one type, and no groups.
 func TestSameSeedSamePlan(t *testing.T) {
 	all := func(string) bool { return true }
 	for number := range uint64(200) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// clientGroups are the clients of two servers, with the same plans.
+// clientGroups has the clients of two servers, which play the same plans.
 type clientGroups struct {
 	pair               *pair // the inspectors, for the state at the end
 	reference, subject *clientGroup
@@ -20,7 +20,7 @@ type clientGroups struct {
 	asked              [groupSize][]call // calls without a reply yet
 }
 
-// run plays plans, beginning with a number, until one differs.
+// run plays plans, starting at number, until the servers differ on one.
 func (c *clientGroups) run(number uint64, plans int) (stopped uint64, plan []step, what string, err error) {
 	for last := number + uint64(plans); number < last; number++ {
 		plan = newPlanner(c.seed, number, c.pair.ref.version, c.has).plan()
@@ -31,7 +31,8 @@ func (c *clientGroups) run(number uint64, plans int) (stopped uint64, plan []ste
 	return number, nil, "", nil
 }
 
-// play plays a plan on emptied servers and returns their difference. watch, if not nil, gets the replies of each step.
+// play plays a plan on emptied servers and returns how they differ. If watch is not nil, it gets the replies of each
+// step.
 func (c *clientGroups) play(plan []step, watch func(s *step, want, got *answers)) (what string, err error) {
 	if err := c.both(func(side *clientGroup) error { return side.reset() }); err != nil {
 		return "", err
@@ -90,7 +91,7 @@ func (c *clientGroups) effectsSince() (lists [2][]string, err error) {
 	return lists, nil
 }
 
-// partOf shows where two lists of effects differ; "" if they do not.
+// partOf returns the part in which two lists of effects differ. It returns "" if they are equal.
 func partOf(want, got []string) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
@@ -104,7 +105,7 @@ func partOf(want, got []string) string {
 		from+1, want[from:min(at+4, len(want))], got[from:min(at+4, len(got))])
 }
 
-// both runs do for both servers at the same time.
+// both runs do for both servers concurrently.
 func (c *clientGroups) both(do func(*clientGroup) error) error {
 	done := make(chan error, 1)
 	go func() { done <- do(c.reference) }()
@@ -115,7 +116,7 @@ func (c *clientGroups) both(do func(*clientGroup) error) error {
 	return err
 }
 
-// compare compares the replies of one step from both servers: which clients got them, and their bytes.
+// compare compares one step's replies from both servers: the clients that got them, and their bytes.
 func (c *clientGroups) compare(s *step, want, got *answers) (what string) {
 	if s.leaves != stays {
 		c.asked[s.client], c.queues[s.client] = nil, queue{}
@@ -144,8 +145,7 @@ func (c *clientGroups) compare(s *step, want, got *answers) (what string) {
 	return ""
 }
 
-// strays names a client that gets more replies than it has calls. Within the plan this would only show with a later
-// call.
+// strays names a client that gets more replies than it has made calls. Otherwise this would only show at a later call.
 func (c *clientGroups) strays() (what string, err error) {
 	for _, side := range []*clientGroup{c.reference, c.subject} {
 		for i := range side.members {
@@ -164,7 +164,7 @@ func (c *clientGroups) strays() (what string, err error) {
 	return "", nil
 }
 
-// sameEnd compares the state after a plan: waiting clients, their keys, the data, and groups.
+// sameEnd compares the state after a plan: waiting clients, their keys, the data, and consumer groups.
 func (c *clientGroups) sameEnd() (what string, err error) {
 	want, err := c.reference.facts()
 	if err != nil {
@@ -196,7 +196,8 @@ func (c *clientGroups) sameEnd() (what string, err error) {
 	return c.pair.sameState(nil)
 }
 
-// sameGroups compares a stream's pending entries. It compares the groups if the reference counts consumers as 7.4 does.
+// sameGroups compares a stream's pending entries. It also compares the groups if redis-server counts consumers as 7.4
+// does.
 func (c *clientGroups) sameGroups(key string) (what string, err error) {
 	for _, args := range [][]any{{"XPENDING", key, "g"}, {"XINFO", "GROUPS", key}} {
 		if args[0] == "XINFO" && strings.HasPrefix(c.pair.ref.version, "7.0") {
@@ -235,7 +236,7 @@ func (c *clientGroups) explain(plan []step, what string) string {
 	return what + "\nand shrunk:\n" + c.story(plan)
 }
 
-// story plays a plan once more and prints it, as far as it gets.
+// story plays a plan once more and returns its transcript, up to any error.
 func (c *clientGroups) story(plan []step) string {
 	var b strings.Builder
 	what, err := c.play(plan, func(s *step, want, got *answers) {

@@ -10,8 +10,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A likeness defines when two replies to one command are alike although their bytes differ, and why. Errors have no
-// likeness: two errors are equal or they differ.
+// A likeness defines when two replies to one command are alike although their bytes differ, and why. It does not apply
+// to errors: two errors are equal or they differ.
 type likeness struct {
 	commands string // separated by blanks
 	why      string
@@ -73,8 +73,8 @@ func equal(a, b respclient.Value) bool {
 		slices.EqualFunc(a.Elems, b.Elems, equal)
 }
 
-// within compares integers: they are alike if they differ by at most most. -1 and -2, which are no times, must be
-// equal.
+// within compares integers: they are alike if they differ by at most most. -1 and -2 have special meanings, so they
+// must be equal.
 func within(most int64) func([]string, respclient.Value, respclient.Value) bool {
 	return func(_ []string, want, got respclient.Value) bool {
 		return want.Kind == ':' && want.Int >= 0 && got.Int >= 0 && max(want.Int-got.Int, got.Int-want.Int) <= most
@@ -89,7 +89,7 @@ func sameMembers(_ []string, want, got respclient.Value) bool {
 	return slices.Equal(a, b)
 }
 
-// samePairs compares maps, or arrays of names and values in turn, without regard to order.
+// samePairs compares maps, or arrays of alternating names and values, without regard to order.
 func samePairs(_ []string, want, got respclient.Value) bool {
 	pairs := func(v respclient.Value) (list []string) {
 		for i := 0; i+1 < len(v.Elems); i += 2 {
@@ -101,8 +101,8 @@ func samePairs(_ []string, want, got respclient.Value) bool {
 	return len(want.Elems) == len(got.Elems) && slices.Equal(pairs(want), pairs(got))
 }
 
-// sameDraw compares random draws: only number and shape must be equal. With a negative count an element may come twice,
-// otherwise none may. A count that takes all must give the same elements.
+// sameDraw compares random draws: only the number of elements and their shape must be equal. An element may come twice
+// only with a negative count.
 func sameDraw(args []string, want, got respclient.Value) bool {
 	if want.Kind == '$' {
 		return true
@@ -139,8 +139,8 @@ func sameDraw(args []string, want, got respclient.Value) bool {
 }
 
 // sameSorted compares replies to SORT. Elements of equal weight have no fixed order. Then a whole reply is compared
-// without order, and a part only by length. With BY, weights may be equal. With ALPHA, elements are equal that agree up
-// to a zero byte, where the reference's comparison ends.
+// without order, and a part of one only by length. With BY, weights may be equal. With ALPHA, elements are equal if
+// they agree up to a zero byte, because Redis's comparison ends there.
 func sameSorted(args []string, want, got respclient.Value) bool {
 	by, part := containsFold(args[2:], "BY"), containsFold(args[2:], "LIMIT")
 	switch {
@@ -159,7 +159,7 @@ func equalToZero(a, b respclient.Value) bool {
 	return x == y
 }
 
-// samePending compares XPENDING: the extended form's idle times need not be equal.
+// samePending compares replies to XPENDING. Idle times in the extended form may differ.
 func samePending(_ []string, want, got respclient.Value) bool {
 	return len(want.Elems) == len(got.Elems) && !slices.ContainsFunc(pairsOf(want.Elems, got.Elems),
 		func(e [2]respclient.Value) bool {
@@ -177,8 +177,8 @@ func pairsOf(a, b []respclient.Value) (pairs [][2]respclient.Value) {
 	return pairs
 }
 
-// sameWalk compares steps of SCAN and similar commands. A step from the beginning to the end must give the same
-// elements; other steps only the same shape.
+// sameWalk compares steps of SCAN and similar commands. A single step that covers everything must return the same
+// elements. Other steps must only have the same shape.
 func sameWalk(args []string, want, got respclient.Value) bool {
 	if len(want.Elems) != 2 || len(got.Elems) != 2 || want.Elems[1].Kind != got.Elems[1].Kind {
 		return false
@@ -188,7 +188,7 @@ func sameWalk(args []string, want, got respclient.Value) bool {
 	return !whole || sameMembers(nil, want.Elems[1], got.Elems[1])
 }
 
-// bothOrNeither is for replies of which only null matters; alike has compared that.
+// bothOrNeither is for replies that only need to be both null or both not null. alike has already compared that.
 func bothOrNeither([]string, respclient.Value, respclient.Value) bool { return true }
 
 func sameObject(args []string, want, got respclient.Value) bool {
@@ -220,7 +220,7 @@ func sameHello(_ []string, want, got respclient.Value) bool {
 	return true
 }
 
-// judge reports whether replies are alike, or differ in a way that is known for this reference.
+// judge reports whether replies are alike, or differ in a way that is known for this version of Redis.
 func judge(ref oracle, args []string, want, got respclient.Value) bool {
 	return alike(args, want, got) || excused(ref, args, want, got)
 }
@@ -234,7 +234,7 @@ type queue struct {
 var (
 	ok     = []byte("+OK\r\n")
 	queued = []byte("+QUEUED\r\n")
-	// execAbort is EXEC's reply after a mistake, also after one in EXEC itself. The transaction is over then.
+	// execAbort is EXEC's reply after a mistake in the transaction or in EXEC itself. It ends the transaction.
 	execAbort = []byte("-EXECABORT")
 )
 

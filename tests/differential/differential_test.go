@@ -23,12 +23,13 @@ var (
 		"the program of the server to compare with; by default redis-server of PATH")
 )
 
-// limits are both servers' options. The largest string is 1 MB, so that calls can reach and exceed it. The reference
-// checks often for clients whose wait is over. Valkey's defaults would tell replicas UNLINK instead of DEL.
+// limits are both servers' options. The largest string is 1 MB, so that calls can reach and exceed it. A high hz makes
+// redis-server check often for clients whose wait is over. With its defaults, Valkey would send UNLINK instead of DEL
+// to replicas.
 var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel", "warning", "--lazyfree-lazy-expire",
 	"no", "--lazyfree-lazy-server-del", "no", "--lazyfree-lazy-user-del", "no", "--lazyfree-lazy-eviction", "no"}
 
-// TestDifferential compares spindle with the reference. Every `go test` makes a short run; flags make it a long one.
+// TestDifferential compares spindle with redis-server. Every `go test` makes a short run; flags make it a long one.
 func TestDifferential(t *testing.T) {
 	calls := *callsFlag
 	if calls == 0 {
@@ -40,7 +41,7 @@ func TestDifferential(t *testing.T) {
 	compare(t, calls)
 }
 
-// TestLongReads is a shorter TestDifferential with a server that reads nearly everything beside the turns.
+// TestLongReads is a shorter TestDifferential with a server that runs nearly all reads outside the core's turns.
 func TestLongReads(t *testing.T) {
 	calls := 40_000 * testkit.Scale()
 	if testkit.Checked {
@@ -49,7 +50,7 @@ func TestLongReads(t *testing.T) {
 	compare(t, calls, "--long-read-elements", "1")
 }
 
-// compare makes calls on the reference, and on spindle with more options. It fails at the first difference.
+// compare makes calls on redis-server, and on spindle with some more options. It fails at the first difference.
 func compare(t *testing.T, calls int, options ...string) {
 	t.Helper()
 	reference := referenceServer(t, *referenceFlag)
@@ -77,7 +78,7 @@ func compare(t *testing.T, calls int, options ...string) {
 	}
 }
 
-// referenceServer starts the reference: a program by its path, or the one that make deps installs.
+// referenceServer starts the redis-server to compare with: the program at a path, or the one that make deps installs.
 func referenceServer(t *testing.T, program string) *testkit.Server {
 	t.Helper()
 	if program == "" {
@@ -86,7 +87,7 @@ func referenceServer(t *testing.T, program string) *testkit.Server {
 	return testkit.Launch(t, testkit.Spec{Redis: true, Program: program, Args: limits})
 }
 
-// versionOf returns the version of a reference: "7.4.1", "8.0.6", "valkey-9.1.2".
+// versionOf returns the version of the server to compare with: "7.4.1", "8.0.6", "valkey-9.1.2".
 func versionOf(reference *testkit.Server) string {
 	info := reference.Info("server")
 	if v := info["valkey_version"]; v != "" {
@@ -95,7 +96,7 @@ func versionOf(reference *testkit.Server) string {
 	return info["redis_version"]
 }
 
-// theSeed returns -seed, or one from the time.
+// theSeed returns the seed of the flag -seed, or else one from the time.
 func theSeed() uint64 {
 	if *seedFlag != 0 {
 		return *seedFlag
@@ -132,7 +133,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 	t.Cleanup(p.subject.close)
 	seed := theSeed()
 	p.cutBy(seed)
-	// Expired keys are removed only when a call reads them, on both servers alike.
+	// Expired keys are removed only when a call reads them, on both servers.
 	if _, err := p.ask("DEBUG", "SET-ACTIVE-EXPIRE", 0); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func newRunner(t *testing.T, reference, subject *testkit.Server) *runner {
 		now: time.Now().Unix(), perName: map[string]int{}}
 }
 
-// TestFindsADifference: a server with fewer databases is detected, and the calls shrink to the one that shows it.
+// TestFindsADifference: a server with fewer databases is detected, and the calls shrink to the call that shows it.
 func TestFindsADifference(t *testing.T) {
 	reference := referenceServer(t, *referenceFlag)
 	poorer := testkit.Start(t, append(slices.Clone(limits), "--databases", "3")...)
@@ -157,7 +158,7 @@ func TestFindsADifference(t *testing.T) {
 	}
 }
 
-// TestFindsAState: equal replies over different data are a difference, too, and digests find it.
+// TestFindsAState: equal replies with different data count as a difference, which the digests find.
 func TestFindsAState(t *testing.T) {
 	reference, subject := referenceServer(t, *referenceFlag), testkit.Start(t, limits...)
 	r := newRunner(t, reference, subject)
@@ -228,7 +229,7 @@ func TestReplyFrames(t *testing.T) {
 	}
 }
 
-// TestLikenesses: replies that are alike, and similar ones that are not.
+// TestLikenesses: the judgement is right for replies that are alike, and for similar replies that are not.
 func TestLikenesses(t *testing.T) {
 	for _, c := range []struct {
 		command, want, got string
@@ -275,7 +276,7 @@ func TestLikenesses(t *testing.T) {
 	}
 }
 
-// TestTransactionReplies: EXEC's elements are compared as the calls they answer.
+// TestTransactionReplies: each element of EXEC's reply is compared as the reply to its call.
 func TestTransactionReplies(t *testing.T) {
 	for last, alike := range map[string]bool{":12\r\n$1\r\nx\r\n": true, ":99\r\n$1\r\nx\r\n": false,
 		":10\r\n$1\r\ny\r\n": false} {

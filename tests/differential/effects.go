@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// effects are the commands that a server sends its replicas. They show the order in which it served clients; replies
-// only show what each client got.
+// effects reads the commands that a server sends to its replicas. They show the order in which the server served its
+// clients. Replies show only what each client got.
 type effects struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	markers int
 }
 
-// follow makes the server send its effects. It reads and drops the snapshot.
+// follow connects as a replica, so that the server sends its effects. It reads and drops the snapshot.
 func follow(addr string) (*effects, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -52,7 +52,7 @@ func follow(addr string) (*effects, error) {
 	return e, nil
 }
 
-// skipTo reads to the end of a mark.
+// skipTo reads up to and including a mark.
 func (e *effects) skipTo(mark []byte) error {
 	var last []byte
 	for !bytes.Equal(last, mark) {
@@ -71,7 +71,7 @@ func (e *effects) skipTo(mark []byte) error {
 const markerDB = 15
 
 // since returns the effects since the last call, as lines. The inspector sets a key in another database to mark the
-// end. It leaves out effects without data, and the delivery times of groups.
+// end. since leaves out effects that change no data, and the delivery times of groups.
 func (e *effects) since(s *side) (lines []string, err error) {
 	e.markers++
 	marker := fmt.Sprintf("marker-%d", e.markers)
@@ -96,10 +96,11 @@ func (e *effects) since(s *side) (lines []string, err error) {
 	}
 }
 
-// deliveryTime is when a group's consumer got an entry, in Unix ms. The two servers' clocks differ.
+// deliveryTime matches the time at which a group's consumer got an entry, in Unix ms. The clocks of the two servers
+// differ.
 var deliveryTime = regexp.MustCompile(` TIME \d+`)
 
-// line returns the next effect, its words separated by blanks.
+// line returns the next effect, its words separated by spaces.
 func (e *effects) line() (string, error) {
 	for {
 		c, err := e.in.ReadByte()

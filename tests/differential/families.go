@@ -11,11 +11,12 @@ type family struct {
 	name      string
 	templates []template
 	alternate bool // only every other round has it: it makes a known difference possible
-	// References whose version begins with one of these do not get it, because they leave other states on purpose.
+	// If the version of the server to compare with begins with one of these, the family is left out. Its calls would
+	// leave other states there, which is intended.
 	parts string
 }
 
-// families are all tables, by the names that -families takes.
+// families lists all tables, by the names that -families takes.
 var families = []family{
 	{name: "string", templates: stringTemplates},
 	{name: "keys", templates: keysTemplates},
@@ -34,7 +35,7 @@ var families = []family{
 	{name: "sort", templates: sortTemplates, alternate: true}, // SORT changes sorted sets' encodings
 }
 
-// chosen returns the families of a comma-separated list; "" is all.
+// chosen returns the families of a comma-separated list. An empty list means all.
 func chosen(list string) ([]family, error) {
 	if list == "" {
 		return slices.Clone(families), nil
@@ -53,12 +54,12 @@ next:
 	return got, nil
 }
 
-// fitting returns those of tables that can be sent to this version of the reference.
+// fitting returns the tables that can be sent to this version of the server to compare with.
 func fitting(tables []family, version string) []family {
 	return slices.DeleteFunc(tables, func(f family) bool { return f.parts != "" && begins(version, f.parts) })
 }
 
-// ofRound returns those of tables that a round has.
+// ofRound returns the tables that a round uses.
 func ofRound(tables []family, round uint64) []family {
 	some := slices.DeleteFunc(slices.Clone(tables), func(f family) bool { return f.alternate && round%2 == 1 })
 	if len(some) == 0 {
@@ -67,7 +68,8 @@ func ofRound(tables []family, round uint64) []family {
 	return some
 }
 
-// needs reports whether a template may be sent: both servers have its command. Unknown names are sent on purpose.
+// needs reports whether a template may be sent, that is, whether both servers have its command. Unknown names are sent
+// on purpose.
 func (f family) needs(name string, has func(name string) bool) bool {
 	container, sub, _ := strings.Cut(name, "|")
 	return container == "nosuch" || has(name) || (sub == "nosuch" && has(container))

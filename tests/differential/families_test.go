@@ -7,7 +7,7 @@ import (
 	"spindle/engine/family/bloom"
 )
 
-// untabled are commands on data that no table has, each with its reason.
+// untabled lists the commands on data that no table has, each with the reason.
 var untabled = map[string]string{
 	"object|help": "one text, whatever the data",
 	"xgroup|help": "one text, whatever the data",
@@ -31,7 +31,7 @@ var untabled = map[string]string{
 
 const noReference = "neither Redis 8.0 nor Valkey 9.1 has it; a transcript holds it"
 
-// TestEveryRowHasATemplate: every command on data in the catalogue is compared with the reference.
+// TestEveryRowHasATemplate: every command on data in the catalogue is compared with redis-server.
 func TestEveryRowHasATemplate(t *testing.T) {
 	tabled := map[string]bool{}
 	for _, f := range families {

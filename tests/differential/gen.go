@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A generator makes calls from templates. They depend only on its seed, now and the reference's version.
+// A generator makes calls from templates. The calls depend only on its seed, its field now and Redis's version.
 type generator struct {
 	rng       *rand.Rand
 	now       int64  // Unix seconds when the run began, for absolute deadlines
@@ -30,7 +30,7 @@ type template struct {
 // An arg appends one or more arguments to g.args, or none.
 type arg func(g *generator)
 
-// newGenerator makes calls of those templates for which has is true.
+// newGenerator returns a generator that uses the templates for which has is true.
 func newGenerator(seed, round uint64, now int64, families []family, has func(name string) bool) *generator {
 	g := &generator{rng: rand.New(rand.NewPCG(seed, round)), now: now}
 	sum := 0
@@ -50,7 +50,7 @@ func (g *generator) chance(percent int) bool { return g.rng.IntN(100) < percent 
 
 func pick[T any](g *generator, from []T) T { return from[g.rng.IntN(len(from))] }
 
-// next returns the next call's arguments, which the call owns.
+// next returns the arguments of the next call. The caller owns them.
 func (g *generator) next() (args []string, inline bool) {
 	g.fill()
 	if g.chance(4) {
@@ -65,7 +65,7 @@ func (g *generator) next() (args []string, inline bool) {
 	return g.args, inline
 }
 
-// fill makes new arguments from one of the templates.
+// fill makes new arguments from a random template.
 func (g *generator) fill() {
 	at := g.rng.IntN(g.upTo[len(g.upTo)-1])
 	i := 0
@@ -109,8 +109,8 @@ func (g *generator) spoil() {
 	}
 }
 
-// shortest is the shortest ttl that is sent, in milliseconds or seconds. A key must not expire on one server before the
-// other has read the same call.
+// shortest is the shortest TTL that is sent, in milliseconds or seconds. A key must not expire on one server before the
+// other has run the same call.
 const shortest = 1_000_000
 
 // defuse lengthens short random ttls, and changes calls whose known differences would make the states differ.
@@ -179,7 +179,7 @@ func (g *generator) defuse() {
 	}
 }
 
-// hasten shortens the time a call would block, because a blocked client delays the comparison.
+// hasten shortens the timeout of a blocking call, because a blocked client delays the comparison.
 func (g *generator) hasten(at int) {
 	if at < 1 || at >= len(g.args) {
 		return
@@ -217,15 +217,15 @@ func (g *generator) anyCase(s string) string {
 	return strings.ToUpper(s)
 }
 
-// The functions with which tables are written.
+// Tables are written with the following functions.
 
-// lit is a fixed word, in any case.
+// lit adds a fixed word, in a random case.
 func lit(s string) arg { return func(g *generator) { g.add(g.anyCase(s)) } }
 
-// exactly is a fixed argument.
+// exactly adds a fixed argument.
 func exactly(s string) arg { return func(g *generator) { g.add(s) } }
 
-// seq is several arguments in sequence.
+// seq adds several arguments in sequence.
 func seq(args ...arg) arg {
 	return func(g *generator) {
 		for _, a := range args {
@@ -234,13 +234,13 @@ func seq(args ...arg) arg {
 	}
 }
 
-// oneOf is one of them, each equally likely.
+// oneOf adds one of its arguments, each with equal probability.
 func oneOf(args ...arg) arg { return func(g *generator) { pick(g, args)(g) } }
 
-// anyOf is one of some words, in any case.
+// anyOf adds one of some words, in a random case.
 func anyOf(words ...string) arg { return func(g *generator) { g.add(g.anyCase(pick(g, words))) } }
 
-// maybe is present in percent of the calls.
+// maybe adds its arguments in the given percentage of calls.
 func maybe(percent int, args ...arg) arg {
 	all := seq(args...)
 	return func(g *generator) {
@@ -250,7 +250,8 @@ func maybe(percent int, args ...arg) arg {
 	}
 }
 
-// only is sent to references whose version begins with one of a list: their options are newer than 7.4's.
+// only adds its arguments if the version of the server to compare with begins with an element of versions. Such options
+// are newer than 7.4.
 func only(versions string, args ...arg) arg {
 	all := seq(args...)
 	return func(g *generator) {
@@ -260,7 +261,7 @@ func only(versions string, args ...arg) arg {
 	}
 }
 
-// times repeats from min to max times.
+// times repeats its arguments from min to max times.
 func times(min, max int, args ...arg) arg {
 	all := seq(args...)
 	return func(g *generator) {
@@ -270,7 +271,7 @@ func times(min, max int, args ...arg) arg {
 	}
 }
 
-// shuffled is a random selection of options in random order, mostly few; an option may come twice.
+// shuffled adds a random selection of options in random order, mostly few. An option may come twice.
 func shuffled(options ...arg) arg {
 	return func(g *generator) {
 		for g.chance(45) {

@@ -1,6 +1,6 @@
 package differential
 
-// bitOffset is a bit: small, near 64 KiB's, or out of range.
+// bitOffset is the offset of a bit: small, near 64 KiB, or out of range.
 var bitOffset = oneOf(index, index, integer, exactly("8388607"), exactly("8388608"), exactly("524288"))
 
 var (

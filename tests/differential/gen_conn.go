@@ -1,6 +1,6 @@
 package differential
 
-// connTemplates are calls on a connection after which it is still usable.
+// connTemplates has calls that leave the connection usable.
 var connTemplates = []template{
 	{6, "ping", []arg{maybe(50, value)}},
 	{4, "echo", []arg{value}},

@@ -7,7 +7,7 @@ import (
 
 var (
 	geoMember = oneOf(short, short, short, integer, value)
-	// lonLat is a point: often one that is used elsewhere, close to others, at an edge of the map or off it.
+	// lonLat is a point: often one that other calls use, or a point near others, at an edge of the map or outside it.
 	lonLat = oneOf(knownPoint, knownPoint, nearPoint, nearPoint, nearPoint, anyPoint, anyPoint, edgePoint,
 		seq(float, float))
 	geoUnit  = oneOf(lit("m"), lit("km"), lit("km"), lit("ft"), lit("mi"), lit("mi"), maybe(20, short))
@@ -23,7 +23,7 @@ var (
 	geoExtra = seq(someOf, nearFar, with)
 	into     = maybe(30, anyOf("STORE", "STORE", "STORE", "STOREDIST"), key)
 	geoOdd   = shuffled(with, someOf, nearFar, into, around, center, short)
-	// the same queries in another order, sometimes with options that exclude each other
+	// These are the same queries in another order, sometimes with options that exclude each other.
 	question = oneOf(seq(center, around, geoExtra), seq(around, center, geoExtra), seq(geoExtra, center, around),
 		seq(center, around, geoOdd))
 	corners = oneOf(times(3, 3, nearPoint), times(3, 8, nearPoint), times(2, 3, nearPoint))
@@ -55,7 +55,7 @@ var geoTemplates = []template{
 	{1, "del", []arg{key}},
 }
 
-// polygonOf is BYPOLYGON, the number of corners and the corners.
+// polygonOf adds BYPOLYGON, the number of corners and the corners.
 func polygonOf(corners arg) arg {
 	return func(g *generator) {
 		at := len(g.args)
@@ -76,7 +76,7 @@ func knownPoint(g *generator) {
 	g.add(lat)
 }
 
-// nearPoint is near a town's point or, within a street, nearly the same.
+// nearPoint adds a point near a town's point or, within a street, almost at it.
 func nearPoint(g *generator) {
 	spread := pick(g, []float64{0.00001, 0.01, 0.5, 5})
 	g.addDegrees(13 + (g.rng.Float64()-0.5)*spread)
@@ -93,7 +93,7 @@ func edgePoint(g *generator) {
 	g.add(pick(g, []string{"85.05112878", "-85.05112878", "85.0511287801", "85.05", "-85", "0", "-86"}))
 }
 
-// length is a length, from a street's to half the world's.
+// length adds a length, from that of a street to half the circumference of the earth.
 func length(g *generator) {
 	x := pick(g, []float64{0, 0.5, 1, 10, 200, 1000, 5000, 20_000, 1e7})
 	g.add(strconv.FormatFloat(x*(1+g.rng.Float64()), 'f', g.rng.IntN(5), 64))
@@ -101,8 +101,8 @@ func length(g *generator) {
 
 func few(g *generator) { g.add(g.between(1, 30)) }
 
-// tameGeo stores scores instead of distances, whose last bit depends on the C library. Stored distances have other
-// tests.
+// tameGeo makes calls store scores instead of distances, because the last bit of a distance depends on the C library.
+// Other tests check stored distances.
 func (g *generator) tameGeo(name string) {
 	for i, a := range g.args {
 		if i > 2 && strings.EqualFold(a, "STOREDIST") {

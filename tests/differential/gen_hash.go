@@ -10,7 +10,7 @@ import (
 var (
 	hashField  = oneOf(short, short, short, integer, value)
 	hashFields = times(1, 4, hashField)
-	// The count and fields after FIELDS: the count is mostly right.
+	// fieldsOf is FIELDS with the count and the fields. The count is mostly right.
 	fieldsOf = oneOf(
 		seq(lit("FIELDS"), exactly("1"), hashField), seq(lit("FIELDS"), exactly("2"), hashField, hashField),
 		seq(lit("FIELDS"), exactly("3"), times(3, 3, hashField)),
@@ -67,7 +67,7 @@ var hashTemplates = []template{
 	}},
 }
 
-// tameDraw limits the replies of HRANDFIELD and similar commands.
+// tameDraw limits the size of the replies of HRANDFIELD and similar commands.
 func (g *generator) tameDraw() {
 	if len(g.args) > 2 {
 		if n, err := strconv.ParseInt(g.args[2], 10, 64); err == nil && n < -1000 {

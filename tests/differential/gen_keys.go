@@ -6,7 +6,7 @@ import (
 	"spindle/internal/crc"
 )
 
-// condition is EXPIRE's option.
+// condition is an option of EXPIRE.
 var condition = shuffled(lit("NX"), lit("XX"), lit("GT"), lit("LT"))
 
 var keysTemplates = []template{
@@ -50,7 +50,7 @@ var keysTemplates = []template{
 	{3, "restore", []arg{key, atMs, payload, lit("ABSTTL"), maybe(70, lit("REPLACE"))}},
 }
 
-// restoreTTL is 0, or a ttl as for PEXPIRE.
+// restoreTTL adds 0, or a TTL as for PEXPIRE.
 func restoreTTL(g *generator) {
 	if g.chance(60) {
 		g.add("0")
@@ -59,7 +59,7 @@ func restoreTTL(g *generator) {
 	}
 }
 
-// payload is DUMP's payload of a short string, in the version that every server reads, or one with a byte changed or
+// payload adds DUMP's payload of a short string, in the version that every server reads. Sometimes a byte is changed or
 // missing.
 func payload(g *generator) {
 	mark := len(g.args)

@@ -13,7 +13,7 @@ var (
 	moment = oneOf(exactly(aMoment), exactly(aMoment), exactly(aMoment), float)
 )
 
-// aMoment is how long a blocking call waits, since no client pushes meanwhile.
+// aMoment is the timeout of a blocking call. It is short because no client pushes meanwhile.
 const aMoment = "0.001"
 
 var listTemplates = []template{

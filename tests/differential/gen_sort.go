@@ -1,6 +1,7 @@
 package differential
 
-// sortTemplates make values to sort, with few kinds of elements, so that orders and the keys of patterns often exist.
+// sortTemplates makes values to sort. They have few kinds of elements, so that some are equal and the keys of patterns
+// often exist.
 var sortTemplates = []template{
 	{3, "rpush", []arg{key, times(1, 12, sortable)}},
 	{3, "sadd", []arg{key, times(1, 12, sortable)}},
@@ -12,7 +13,7 @@ var sortTemplates = []template{
 	{4, "sort_ro", []arg{key, sortOptions}},
 }
 
-// sortable is an element: mostly a small number, from which "k*" makes a key.
+// sortable adds an element: mostly a small number, from which "k*" makes a key.
 func sortable(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 13:

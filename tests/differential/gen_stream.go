@@ -8,7 +8,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// There are few IDs, so that calls about the same entries are frequent. "*" alone uses the clock and is never sent
+// There are few IDs, so that many calls are about the same entries. "*" alone uses the clock and is never sent
 // (tameID).
 var (
 	streamMs  = oneOf(among(1, 9), among(1, 60), among(1, 60))
@@ -40,7 +40,7 @@ var (
 	streamBlock = maybe(3, lit("BLOCK"), exactly("1"))
 	readIDs     = often(10, streamID, 3, exactly("0"), 1, exactly("$"), 2, exactly("+"))
 	groupIDs    = often(10, exactly(">"), 5, exactly("0"), 2, streamID)
-	// Idle times are so far apart that the clocks' difference does not matter.
+	// Idle times are so far apart that the difference between the clocks does not matter.
 	idleMs = often(8, exactly("0"), 4, exactly("1000000"), 4, exactly("2000000"), 1,
 		oneOf(exactly("-1"), exactly("9223372036854775807"), exactly("x")))
 	aged = often(6, exactly("0"), 6, exactly("1500000"), 6, exactly("2500000"), 1,
@@ -91,10 +91,10 @@ var streamTemplates = []template{
 	{2, "del", []arg{key}},
 }
 
-// among is an integer of [from, to).
+// among adds an integer of [from, to).
 func among(from, to int64) arg { return func(g *generator) { g.add(g.between(from, to)) } }
 
-// joined is several arguments as one.
+// joined adds several arguments as one, with between as their separator.
 func joined(between string, parts ...arg) arg {
 	all := seq(parts...)
 	return func(g *generator) {
@@ -105,7 +105,7 @@ func joined(between string, parts ...arg) arg {
 	}
 }
 
-// often is one of several arguments; its weight precedes each.
+// often adds one of several arguments. Its weight precedes each argument.
 func often(weighted ...any) arg {
 	var args []arg
 	for i := 0; i < len(weighted); i += 2 {
@@ -123,7 +123,7 @@ func often(weighted ...any) arg {
 	return oneOf(args...)
 }
 
-// tameID prevents IDs from the clock, because the two servers' clocks differ.
+// tameID replaces IDs that come from the clock, because the clocks of the two servers differ.
 func (g *generator) tameID() {
 	for i := 2; i < len(g.args); i++ {
 		if g.args[i] == "*" {
@@ -133,7 +133,7 @@ func (g *generator) tameID() {
 	}
 }
 
-// tameCount changes a number after word that is above most and below refused, which all servers refuse.
+// tameCount replaces a number after word that is above most and not above refused. All servers refuse larger numbers.
 func (g *generator) tameCount(word string, most, refused int64) {
 	for i, a := range g.args[:len(g.args)-1] {
 		if n, err := strconv.ParseInt(g.args[i+1], 10, 64); err == nil && n > most && n <= refused &&
@@ -143,8 +143,8 @@ func (g *generator) tameCount(word string, most, refused int64) {
 	}
 }
 
-// sameTold compares XINFO's replies. Times and idle times need not be equal: integers after such a name, or in pending
-// entries.
+// sameTold compares XINFO's replies. Times and idle times may differ: these are integers after such a name, or in
+// pending entries.
 func sameTold(_ []string, want, got respclient.Value) bool { return toldAlike(want, got, "") }
 
 var toldTimes = []string{"idle", "inactive", "seen-time", "active-time"}

@@ -1,6 +1,6 @@
 package differential
 
-// expiry is the option for a deadline, valid or not.
+// expiry adds an option for a deadline, valid or not.
 var expiry = oneOf(seq(lit("EX"), ttlSeconds), seq(lit("PX"), ttlMs), seq(lit("EXAT"), atSeconds),
 	seq(lit("PXAT"), atMs))
 

@@ -1,7 +1,7 @@
 package differential
 
-// typesTemplates put values of other types under common keys, so that each command meets wrong types. The types' own
-// families compare their commands.
+// typesTemplates write values of other types to common keys, so that each command meets wrong types. The families of
+// these types compare their commands.
 var typesTemplates = []template{
 	{3, "rpush", []arg{key, times(1, 4, value)}},
 	{3, "sadd", []arg{key, times(1, 4, value)}},

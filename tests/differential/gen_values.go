@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// The pools of arguments. They are small, so that calls often use the same keys and values.
+// These are the pools of arguments. They are small, so that calls often use the same keys and values.
 var (
 	oftenKeys = []string{"k0", "k1", "k2", "k3", "k4", "k5"}
 	allKeys   = append(slices.Clone(oftenKeys), "", "k6", "k7", "k8", "k9", "user:1000", "{tag}a", "{tag}b", "a*b[c]?",
 		"\x00\xff\r\n bin", strings.Repeat("long", 40), strings.Repeat("K", 300))
 
-	// edges are integers at which something may overflow.
+	// edges are integers near which something may overflow.
 	edges = []string{"9223372036854775807", "-9223372036854775808", "9223372036854775808", "-9223372036854775809",
 		"9223372036854775806",
 		"-9223372036854775807", "18446744073709551615", "18446744073709551616", "2147483647", "2147483648",
 		"-2147483648", "-2147483649",
 		"4294967295", "4294967296", "4611686018427387904", "-4611686018427387905", "99999999999999999999", "1048575",
 		"1048576", "1048577"}
-	// badNumbers look like integers, but a strict reader refuses them.
+	// badNumbers look like integers, but a strict parser refuses them.
 	badNumbers = []string{"", "abc", "1.5", "+5", "0x10", " 1", "1 ", "-0", "007", "--1", "1e3", "-", "１", "1\x00"}
 	floats     = []string{"0.1", "-0.1", "-0", "0", "1.5", "3.0e3", "1e308", "-1e308",
 		"1.7976931348623157e308", "1e309", "1e4932", "1e4933", "inf", "-inf", "+inf",
@@ -29,7 +29,7 @@ var (
 		"3.14159265358979323846", "100000000000000000000", "-1.5e10", "0.3"}
 	words = []string{"a", "b", "v", "hello", "world", "foobar", "ohmytext", "mynewtext", "OK", "*", "nil", "é", "日本語",
 		"x y", "a\"b", "'", "\\", "(nil)"}
-	// lengths are near those at which an encoding changes.
+	// lengths are near the lengths at which an encoding changes.
 	lengths = []int{1, 12, 20, 21, 31, 32, 39, 43, 44, 45, 62, 63, 64, 65, 127, 128, 255, 256, 511, 512, 513, 1000}
 	long    = []int{4095, 4096, 8191, 8192, 8193, 16384, 16385}
 	longest = []int{65535, 65536, 65537, 200_000}
@@ -56,7 +56,7 @@ func key(g *generator) {
 	}
 }
 
-// integer is an argument for a number.
+// integer adds a number.
 func integer(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 12:
@@ -70,7 +70,7 @@ func integer(g *generator) {
 	}
 }
 
-// index is a position in a value: small, at or after its end, or out of range.
+// index adds a position in a value: small, at or after its end, or out of range.
 func index(g *generator) {
 	switch n := g.rng.IntN(20); {
 	case n < 12:
@@ -97,10 +97,10 @@ func float(g *generator) {
 	}
 }
 
-// short is a value of a few bytes.
+// short adds a value of a few bytes.
 func short(g *generator) { g.add(pick(g, words)) }
 
-// value is any string.
+// value adds any string.
 func value(g *generator) {
 	switch n := g.rng.IntN(1000); {
 	case n < 250:
@@ -126,7 +126,7 @@ func value(g *generator) {
 	}
 }
 
-// A ttl is long or invalid: see shortest.
+// ttlSeconds and ttlMs add a TTL that is long or invalid: see shortest.
 func ttlSeconds(g *generator) {
 	g.ttl(10_000_000, "9223372036854775", "9223372036854776", "9223372036854775807")
 }
@@ -145,7 +145,7 @@ func (g *generator) ttl(most int64, tooLarge ...string) {
 	}
 }
 
-// atSeconds and atMs are deadlines: far ahead, long past, or out of range.
+// atSeconds and atMs add deadlines: far in the future, long past, or out of range.
 func atSeconds(g *generator) {
 	if g.chance(70) {
 		g.add(g.between(g.now+shortest, g.now+10*shortest))
@@ -163,13 +163,13 @@ func atMs(g *generator) {
 	}
 }
 
-// pattern is a glob that matches some keys, or a broken one.
+// pattern adds a glob that matches some keys, or a malformed one.
 func pattern(g *generator) {
 	g.add(pick(g, []string{"*", "k*", "k[0-3]", "k[^0-3]", "k[3-0]", "?0", "k?", "a\\*b*", "*{tag}*", "", "[", "k[",
 		"k[0-", "\\", "K*", "*long*", "k0", "**", "*\x00*", "[^]", "k[\\0]", "a**c*"}))
 }
 
-// database is a database's number. There are few, so that calls often use the same one.
+// database adds the number of a database. There are few, so that calls often use the same one.
 func database(g *generator) {
 	if g.chance(92) {
 		g.add(g.between(0, 4))

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// A plan has few keys, so that clients meet at them. Deadlines are past or absent, because the two clocks differ.
-// Nearly all elements differ, so that a client's element shows when it was served. IDs of entries follow from their
-// number.
+// A plan has few keys, so that clients wait for the same keys. Deadlines are past or absent, because the two clocks
+// differ. Nearly all elements differ, so that a client's element shows when the client was served. The IDs of entries
+// follow from their number.
 var (
 	planKey   = oneOf(exactly("a"), exactly("a"), exactly("b"), exactly("b"), exactly("c"), exactly("c"), exactly("d"))
 	planSide  = anyOf("LEFT", "RIGHT")
@@ -30,14 +30,14 @@ var (
 	})
 )
 
-// shortWait is the longest wait without success, in seconds and in milliseconds. No other argument of a plan looks the
+// shortWait is the longest wait that times out, in seconds and in milliseconds. No other argument of a plan looks the
 // same.
 const (
 	shortWait   = "0.01"
 	shortWaitMs = "10"
 )
 
-// waitKey is a key for which a client waits.
+// waitKey adds a key for which a client waits.
 func waitKey(g *generator) {
 	if g.meet != "" {
 		g.add(g.meet)
@@ -46,8 +46,9 @@ func waitKey(g *generator) {
 	planKey(g)
 }
 
-// someWaits returns the number of keys for which one call waits. 7.0 only checks the key that is ready. 7.4 checks the
-// first key first, which may have another type or other elements. So plans for 7.0 wait for one key.
+// someWaits returns the number of keys for which one call waits. 7.0 only checks the key that is ready. 7.4 first
+// checks the call's first key, which may have another type or other elements. So in plans for 7.0 each call waits for
+// one key.
 func someWaits(g *generator) int {
 	if strings.HasPrefix(g.reference, "7.0") {
 		return 1
@@ -61,7 +62,7 @@ func waitKeys(g *generator) {
 	}
 }
 
-// countedWaitKeys is a number of keys and the keys.
+// countedWaitKeys adds a number of keys and the keys.
 func countedWaitKeys(g *generator) {
 	n := someWaits(g)
 	g.add(strconv.Itoa(n))
@@ -70,7 +71,7 @@ func countedWaitKeys(g *generator) {
 	}
 }
 
-// countedKeys is the same where no client waits.
+// countedKeys adds a number of keys and the keys, for calls that do not wait.
 func countedKeys(g *generator) {
 	n := 1 + g.rng.IntN(3)
 	g.add(strconv.Itoa(n))
@@ -79,12 +80,13 @@ func countedKeys(g *generator) {
 	}
 }
 
-// A scarcity is a thing for which clients wait: the calls that wait for it, and those that give it or take it away.
+// A scarcity is something for which clients wait. It has the calls that wait for it, and the calls that add or remove
+// it.
 type scarcity struct {
 	waits, gives family
 }
 
-// scarcities are a table for each type of value, and one for a stream's groups.
+// scarcities has a table for each type of value, and one for consumer groups.
 var scarcities = []scarcity{
 	{
 		waits: family{name: "lists", templates: []template{
@@ -133,7 +135,7 @@ var scarcities = []scarcity{
 	},
 	{
 		// 7.0 has other errors for clients whose stream is deleted, and creates no consumer while a client waits. If a
-		// stream's last ID is beyond a client's and it has no entries, the client gets no reply. Two streams are two
+		// stream has no entries, and its last ID is beyond a client's ID, the client gets no reply. Two streams are two
 		// keys (someWaits).
 		waits: family{name: "groups", parts: "7.0", templates: []template{
 			{8, "xreadgroup", []arg{exactly("GROUP"), exactly("g"), anyConsumer, upToFew, planBlock, maybe(20, lit("NOACK")),
@@ -159,7 +161,7 @@ var scarcities = []scarcity{
 
 var anyConsumer = oneOf(exactly("c1"), exactly("c2"))
 
-// acts are calls about keys of any type.
+// acts has calls about keys of any type.
 var acts = family{name: "acts", templates: []template{
 	{2, "del", []arg{times(1, 2, planKey)}},
 	{1, "unlink", []arg{planKey}},
@@ -179,19 +181,19 @@ var acts = family{name: "acts", templates: []template{
 	{1, "select", []arg{oneOf(exactly("0"), exactly("0"), exactly("1"))}},
 }}
 
-// swaps make many keys ready at once. The reference then serves them in the order of a table whose hash changes with
-// each start. So a plan with swaps has one key for which all clients wait.
+// swaps make many keys ready at once. Redis then serves them in the order of a hash table with a random seed. So in a
+// plan with swaps all clients wait for one key.
 var swaps = family{name: "swaps", templates: []template{
 	{4, "swapdb", []arg{exactly("0"), exactly("1")}},
 }}
 
-// stores put a result in the place of a key. They delete the key first. Otherwise spindle also serves clients that wait
-// for the result of another type; the reference does not (COMPATIBILITY.md), and the data would differ.
+// stores write a result to a key. They delete the key first. Otherwise spindle would also serve clients that wait for a
+// result of another type. Redis does not (COMPATIBILITY.md), so the data would differ.
 var stores = family{name: "stores", templates: []template{
 	{2, "sort", []arg{oneOf(exactly("a"), exactly("b")), lit("BY"), exactly("nosort"), lit("STORE"), exactly("d")}},
 	{1, "zunionstore", []arg{exactly("d"), exactly("2"), exactly("a"), exactly("b")}},
 	{1, "zrangestore", []arg{exactly("d"), exactly("a"), exactly("0"), exactly("-1")}},
 }}
 
-// lastEntry is +, unless known.go has another word for the reference.
+// lastEntry adds +, unless known.go has a replacement for this version of Redis.
 func lastEntry(g *generator) { g.add(mendFor(g.reference, false, []string{"xread", "+"})[1]) }

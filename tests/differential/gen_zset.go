@@ -7,7 +7,7 @@ import (
 
 var (
 	zsetMember = oneOf(short, short, short, integer, value)
-	// zsetScore is mostly a score that other members also have.
+	// zsetScore adds a score, mostly one that other members also have.
 	zsetScore = oneOf(smallScore, smallScore, smallScore, float,
 		oneOf(exactly("inf"), exactly("-inf"), exactly("0.5"), exactly("1e20")))
 	scoredMember = seq(zsetScore, zsetMember)
@@ -22,7 +22,7 @@ var (
 	zsetLimit  = maybe(35, lit("LIMIT"), index, index)
 	withScores = maybe(50, oneOf(lit("WITHSCORES"), lit("WITHSCORES"), lit("WITHSCORES"), lit("WITHSCORE")))
 
-	// rangeBy is a range of ZRANGE and ZRANGESTORE with its words; a few do not fit their bounds.
+	// rangeBy adds a range of ZRANGE and ZRANGESTORE with its options. A few options do not fit the bounds.
 	rangeBy = oneOf(
 		seq(index, index, maybe(40, lit("REV"))),
 		seq(scoreBound, scoreBound, lit("BYSCORE"), maybe(40, lit("REV")), zsetLimit),
@@ -30,7 +30,7 @@ var (
 			shuffled(lit("BYSCORE"), lit("BYLEX"), lit("REV"), seq(lit("LIMIT"), integer, integer))),
 	)
 	byLex = seq(lexBound, lexBound, lit("BYLEX"), maybe(40, lit("REV")), zsetLimit)
-	// combined is a count, keys, and how scores are combined.
+	// combined adds a count, keys, and how scores are combined.
 	combined = seq(oneOf(seq(exactly("1"), key), seq(exactly("2"), key, key), seq(exactly("2"), key, key),
 		seq(exactly("3"), key, key, key), seq(integer, times(1, 3, key))),
 		maybe(30, oneOf(seq(lit("WEIGHTS"), smallScore, smallScore), seq(lit("WEIGHTS"), times(1, 3, zsetScore)))),
@@ -42,7 +42,7 @@ var (
 
 func smallScore(g *generator) { g.add(strconv.FormatFloat(float64(g.rng.IntN(25)-8)/2, 'g', -1, 64)) }
 
-// openAt is a bound outside its range, closedAt one inside it.
+// openAt adds a bound that is outside its range, and closedAt adds one that is inside.
 func openAt(a arg) arg   { return marked("(", a) }
 func closedAt(a arg) arg { return marked("[", a) }
 
@@ -53,10 +53,11 @@ func marked(mark string, a arg) arg {
 	}
 }
 
-// lexKey is a sorted set whose scores are all 0. In others a range by text depends on the reference's random levels.
+// lexKey adds a sorted set whose scores are all 0. In other sets, a range by text depends on the random levels of
+// Redis's skip list.
 func lexKey(g *generator) { g.add(pick(g, []string{"lex0", "lex1", "lex2"})) }
 
-// tameLex separates ranges by text from calls that make scores differ.
+// tameLex keeps ranges by text apart from calls that make scores differ.
 func (g *generator) tameLex(name string) {
 	byText := strings.HasSuffix(name, "lex") || name == "zlexcount" || containsFold(g.args, "BYLEX")
 	lex := func(s string) bool { return strings.HasPrefix(s, "lex") }

@@ -9,8 +9,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A known difference is an intended one: a reply of some version of the reference that differs from spindle, which
-// follows 7.4.
+// A known difference is an intended one: a reply of some version of Redis that differs from spindle's, which follows
+// 7.4.
 type known struct {
 	reference string // applies to versions that begin with one of these, separated by blanks
 	commands  string // separated by blanks
@@ -29,7 +29,7 @@ type oracle struct {
 	parted  *bool  // the data may differ since a known difference; nil: not noted
 }
 
-// knownDifferences are all of them. A long run reports unused entries, which should be removed.
+// knownDifferences is the complete list. A long run reports unused entries, which should be removed.
 var knownDifferences = []known{
 	{reference: "7.0", commands: "scan sscan hscan zscan",
 		reason: "7.4 reads cursors otherwise: it takes blanks before them and refuses a minus and none at all; 7.0 did the " +
@@ -208,7 +208,7 @@ var knownDifferences = []known{
 		}},
 }
 
-// lagFrom returns want with the lags of got where want has one below zero. changed: there was one.
+// lagFrom replaces the negative lags in want by those of got. changed reports whether there was one.
 func lagFrom(want, got respclient.Value) (_ respclient.Value, changed bool) {
 	want.Elems = slices.Clone(want.Elems)
 	for i := range min(len(want.Elems), len(got.Elems)) {
@@ -224,8 +224,8 @@ func lagFrom(want, got respclient.Value) (_ respclient.Value, changed bool) {
 
 const boundedByScore = "zcount zrange zrangestore zrangebyscore zrevrangebyscore zremrangebyscore"
 
-// widePolygonIn reports whether a call has a polygon of more than 45 degrees in one direction, or one near a pole or
-// the map's edge.
+// widePolygonIn reports whether a call has a polygon that spans more than 45 degrees in one direction. It also returns
+// true for a polygon near a pole or the map's edge.
 func widePolygonIn(args []string) bool {
 	at := slices.IndexFunc(args, func(a string) bool { return strings.EqualFold(a, "BYPOLYGON") })
 	if at < 0 {
@@ -246,7 +246,7 @@ func widePolygonIn(args []string) bool {
 // bothErrors reports whether both replies are errors.
 func bothErrors(want, got respclient.Value) bool { return want.Kind == '-' && got.Kind == '-' }
 
-// A mend changes a call that would make the states of the two servers differ into one that both run alike.
+// A mend changes a call that would make the states of the two servers differ into a call that both run alike.
 type mend struct {
 	reference string // applies to versions that begin with one of these, separated by blanks
 	commands  string // separated by blanks
@@ -255,7 +255,7 @@ type mend struct {
 	sorts     bool // only in rounds with SORT
 }
 
-// mends are all of them. Calls to other references stay unchanged.
+// mends is the complete list. Calls to other versions stay unchanged.
 var mends = []mend{
 	{reference: "7.0", commands: "lrem", reason: "7.0 takes a count of -2^63, and removes all; 7.4 refuses it",
 		apply: func(args []string) []string {
@@ -358,7 +358,7 @@ var mends = []mend{
 		}},
 }
 
-// plainNumbers cuts the blanks before arguments, and takes those in hexadecimal as 1.
+// plainNumbers removes the spaces before arguments, and replaces hexadecimal arguments by 1.
 func plainNumbers(args []string) []string {
 	for i := 1; i < len(args); i++ {
 		bare := strings.TrimLeft(args[i], "+-(")
@@ -369,7 +369,8 @@ func plainNumbers(args []string) []string {
 	return args
 }
 
-// nearerDeadline replaces deadlines and ttls that are too great for Redis: a third argument, or those after a word.
+// nearerDeadline replaces deadlines and TTLs that are too large for Redis: a third argument, or arguments after an
+// option.
 func nearerDeadline(args []string) []string {
 	for i := 2; i < len(args); i++ {
 		word := args[0][1:]
@@ -397,7 +398,7 @@ func isHex(s string) bool {
 
 func isBlank(b byte) bool { return strings.IndexByte(" \t\n\v\f\r", b) >= 0 }
 
-// plusZero makes every -0 a 0.
+// plusZero replaces every -0 by 0.
 func plusZero(args []string) []string {
 	for i, a := range args {
 		if a == "-0" {
@@ -409,7 +410,7 @@ func plusZero(args []string) []string {
 
 const rangesWithLimit = "zrange zrangestore zrangebyscore zrevrangebyscore zrangebylex zrevrangebylex"
 
-// offsetsUp makes LIMIT's offset positive.
+// offsetsUp removes the minus sign of LIMIT's offset.
 func offsetsUp(args []string) []string {
 	for i := 1; i < len(args); i++ {
 		if strings.EqualFold(args[i-1], "LIMIT") {
@@ -419,7 +420,7 @@ func offsetsUp(args []string) []string {
 	return args
 }
 
-// mendFor changes args for a version of the reference; sorts: the round has SORT.
+// mendFor changes args for a version of Redis. sorts means that the round has SORT.
 func mendFor(version string, sorts bool, args []string) []string {
 	for i := range mends {
 		if m := &mends[i]; (sorts || !m.sorts) && begins(version, m.reference) &&
@@ -446,7 +447,7 @@ func containsFold(args []string, word string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.EqualFold(a, word) })
 }
 
-// equalNumbers compares replies; different texts of the same number are equal.
+// equalNumbers compares replies. Different texts of the same number count as equal.
 func equalNumbers(a, b respclient.Value) bool {
 	if a.Kind != b.Kind || a.Null != b.Null || a.Int != b.Int {
 		return false
@@ -461,7 +462,7 @@ func equalNumbers(a, b respclient.Value) bool {
 	return slices.EqualFunc(a.Elems, b.Elems, equalNumbers)
 }
 
-// inSeventeen returns a reply to ZSCAN with scores in 17 digits, and -0 as 0, like a listpack's.
+// inSeventeen returns a reply to ZSCAN whose scores have 17 digits, and 0 instead of -0, as from a listpack.
 func inSeventeen(v respclient.Value) respclient.Value {
 	if len(v.Elems) != 2 {
 		return v
@@ -477,11 +478,11 @@ func inSeventeen(v respclient.Value) respclient.Value {
 	return v
 }
 
-// notDouble is SORT's error for a weight.
+// notDouble is SORT's error for a weight that is not a number.
 const notDouble = "ERR One or more scores can't be converted into double"
 
-// isNoNumber reports that strtod would not read all of v up to a zero byte. strtod skips white space and accepts
-// hexadecimal numbers without an exponent.
+// isNoNumber reports whether strtod would fail to parse all of v up to a zero byte. strtod skips white space and
+// accepts hexadecimal numbers without an exponent.
 func isNoNumber(v respclient.Value) bool {
 	text, _, _ := strings.Cut(v.Text, "\x00")
 	text = strings.TrimLeft(text, " \t\n\v\f\r")
@@ -492,10 +493,10 @@ func isNoNumber(v respclient.Value) bool {
 	return text != "" && err != nil
 }
 
-// digits reports whether s is a plain number.
+// digits reports whether s consists of decimal digits.
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// excused reports whether the table has this difference.
+// excused reports whether knownDifferences has this difference.
 func excused(ref oracle, args []string, want, got respclient.Value) bool {
 	for i := range knownDifferences {
 		k := &knownDifferences[i]
@@ -511,7 +512,7 @@ func excused(ref oracle, args []string, want, got respclient.Value) bool {
 	return false
 }
 
-// begins reports whether a version begins with one of a list.
+// begins reports whether version begins with an element of list.
 func begins(version, list string) bool {
 	for prefix := range strings.FieldsSeq(list) {
 		if strings.HasPrefix(version, prefix) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestKnownDifferences: each entry excuses the difference that it names, and little more.
+// TestKnownDifferences: each entry excuses the difference that it names, and hardly any other.
 func TestKnownDifferences(t *testing.T) {
 	old, newer := oracle{version: "7.0.15"}, oracle{version: "7.4.1"}
 	sorted := oracle{version: "7.4.1", sorted: true}

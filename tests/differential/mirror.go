@@ -8,17 +8,17 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Some commands change data at random, and the two servers choose different elements. Such a call is mirrored. The
-// reference runs it. Spindle runs it on a copy, for the reply, and then removes the reference's choice from the
-// original. SORT with STORE is mirrored, too: the reference sometimes refuses it (see knownDifferences), and then
+// Some commands change data at random, and the two servers choose different elements. Such a call is mirrored.
+// redis-server runs it. Spindle runs it on a copy, only for the reply, and then removes redis-server's choice from the
+// original. SORT with STORE is mirrored, too: redis-server sometimes refuses it (see knownDifferences), and then
 // spindle stores nothing.
 
-// isMirrored reports whether a call changes data at random.
+// isMirrored reports whether a call has to be mirrored.
 func (c *call) isMirrored() bool {
 	return c.isName("spop") || c.isName("sort") && containsFold(c.args, "STORE")
 }
 
-// tame returns a call like c that changes nothing.
+// tame returns a similar call that changes nothing at random.
 func (c *call) tame() *call {
 	tame := *c
 	if c.isName("spop") {
@@ -38,7 +38,7 @@ func (c *call) tame() *call {
 // mirrorKey is the key of spindle's copies.
 const mirrorKey = "\x00mirror"
 
-// playMirrored sends one call as play does. In a transaction it sends one without randomness instead.
+// playMirrored sends one mirrored call. In a transaction it sends a call without randomness instead.
 func (p *pair) playMirrored(c *call) *difference {
 	if p.queues[c.conn].open || len(c.args) < 2 {
 		d := p.playTogether([]call{*c.tame()})
@@ -63,7 +63,7 @@ func (p *pair) playMirrored(c *call) *difference {
 	return d
 }
 
-// mirror makes spindle do what the reference replied, want, and compares.
+// mirror makes spindle's data equal redis-server's after its reply want, and compares the replies.
 func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
 	link, key := p.subject.links[c.conn], c.args[1]
 	if c.isName("sort") && want.Text == notDouble {
@@ -102,7 +102,7 @@ func (p *pair) mirror(c *call, want respclient.Value) (what string, err error) {
 	return "", p.sameEncoding(c.conn, key)
 }
 
-// distinct reports whether members are all different and all in all.
+// distinct reports whether members are all different and all elements of all.
 func distinct(members, all []string) bool {
 	left := map[string]bool{}
 	for _, m := range all {
@@ -117,8 +117,8 @@ func distinct(members, all []string) bool {
 	return true
 }
 
-// sameEncoding restores the reference's value in spindle if the encodings differ. Removing elements at once may leave
-// another encoding than removing them one by one.
+// sameEncoding restores redis-server's value in spindle if the encodings differ. Removing several elements at once may
+// leave another encoding than removing them one by one.
 func (p *pair) sameEncoding(conn int, key string) error {
 	want, err := p.reference.links[conn].one("OBJECT", "ENCODING", key)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// replyTimeout is how long a batch may take before a server counts as hung.
+// replyTimeout is the time limit of a batch, after which a server counts as hung.
 const replyTimeout = 60 * time.Second
 
-// connections is the number of connections for calls. A batch uses one, and the next batch waits for both servers'
-// replies. So the order of all calls is the same on both.
+// connections is the number of connections for calls. A batch uses one connection, and the next batch waits for both
+// servers' replies. So the order of all calls is the same on both servers.
 const connections = 3
 
 // A side is one server of a pair.
@@ -57,8 +57,8 @@ func (s *side) close() {
 	s.inspector.Close()
 }
 
-// exchange sends a batch in pieces, cut at the offsets cuts, and reads its n replies. It writes and reads concurrently,
-// so no server has to read a whole batch before it replies.
+// exchange sends a batch in pieces that end at the offsets cuts, and reads its n replies. It writes and reads
+// concurrently, so no server has to read a whole batch before it replies.
 func (l *link) exchange(batch []byte, cuts []int, n int) error {
 	l.raw, l.ends = l.raw[:0], l.ends[:0]
 	l.conn.SetDeadline(time.Now().Add(replyTimeout))
@@ -95,7 +95,7 @@ func (l *link) reply(i int) []byte {
 	return l.raw[from:l.ends[i]]
 }
 
-// A pair is the two servers, with the calls since they were emptied.
+// A pair is the two servers, with the calls since the servers were emptied.
 type pair struct {
 	reference, subject *side
 	ref                oracle
@@ -202,7 +202,7 @@ func (p *pair) playTogether(calls []call) *difference {
 	return nil
 }
 
-// apart shows two replies around the place where they differ.
+// apart returns the parts of two replies around the place where they differ.
 func (p *pair) apart(want, got []byte) string {
 	at := 0
 	for at < min(len(want), len(got)) && want[at] == got[at] {
@@ -213,10 +213,10 @@ func (p *pair) apart(want, got []byte) string {
 		p.reference.name, want[from:], p.subject.name, got[from:], from)
 }
 
-// cutBy makes the network cut batches for spindle at random.
+// cutBy makes batches to spindle arrive in random pieces.
 func (p *pair) cutBy(seed uint64) { p.cuts = rand.New(rand.NewPCG(seed, 1<<63)) }
 
-// places returns where the network cuts a batch: mostly nowhere.
+// places returns the offsets at which a batch is split. Mostly there are none.
 func (p *pair) places(size int) []int {
 	if p.cuts == nil || size < 2 || p.cuts.IntN(10) != 0 {
 		return nil
@@ -229,7 +229,7 @@ func (p *pair) places(size int) []int {
 	return cuts
 }
 
-// playAll plays calls in batches: consecutive calls of one connection, at most most.
+// playAll plays calls in batches. A batch has up to most consecutive calls of one connection.
 func (p *pair) playAll(calls []call, most int) *difference {
 	for from := 0; from < len(calls); {
 		to := from + 1

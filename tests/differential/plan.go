@@ -8,15 +8,15 @@ import (
 )
 
 // A step is one client's action: it sends its calls as one batch, and then has all replies or waits. Or it leaves, and
-// a new client takes its place. A step of a waiting client is left out, because the server would choose when to answer
-// it.
+// a new client takes its place. A step of a waiting client is left out, because the server would choose when to reply
+// to it.
 type step struct {
 	client int
 	calls  [][]string // "@2" among the arguments is client 2's ID
 	leaves leaving
 }
 
-// leaving is how a client leaves.
+// leaving is the way in which a client leaves.
 type leaving int
 
 const (
@@ -25,15 +25,15 @@ const (
 	killed
 )
 
-// mayWait reports whether the step may leave its client waiting for a key for long. Other blocked clients resume by
-// themselves, such as one that flushes a database of 7.4 until another thread has freed it.
+// mayWait reports whether the step may leave its client waiting for a key for a long time. Other blocked clients resume
+// by themselves. An example is a client of 7.4 that flushes a database and waits for another thread.
 func (s *step) mayWait() bool {
 	return slices.ContainsFunc(s.calls, func(args []string) bool {
 		return isWait(args) && !slices.Contains(args, shortWait) && !slices.Contains(args, shortWaitMs)
 	})
 }
 
-// isWait reports whether a call is a blocking one.
+// isWait reports whether a call may block.
 func isWait(args []string) bool {
 	return slices.ContainsFunc(scarcities, func(of scarcity) bool {
 		return slices.ContainsFunc(of.waits.templates, func(t template) bool { return strings.EqualFold(t.name, args[0]) })
@@ -65,7 +65,7 @@ func script(plan []step) string {
 	return strings.Join(lines, "\n")
 }
 
-// A planner makes plans. They depend only on the seed, the plan's number, and the reference's version.
+// A planner makes plans. They depend only on the seed, the plan's number, and Redis's version.
 type planner struct {
 	rng                        *rand.Rand
 	waits, gives, acts, stores *generator
@@ -75,7 +75,7 @@ type planner struct {
 }
 
 // newPlanner returns a planner for one plan. 7.0 moves a client that waits for another type to the end of a key's
-// queue. So its plans wait for one type only.
+// queue. So in plans for 7.0 clients wait for one type only.
 func newPlanner(seed, number uint64, version string, has func(name string) bool) *planner {
 	rng := rand.New(rand.NewPCG(seed, number))
 	var waits, gives []family
@@ -114,14 +114,14 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 		acts: with(others...), stores: with(stores), clients: 2 + rng.IntN(groupSize-3)}
 }
 
-// from returns a call of a generator's templates.
+// from returns a random call from the templates of a generator.
 func from(g *generator) []string {
 	g.fill()
 	return g.args
 }
 
-// plan returns the steps. First some clients wait, perhaps for groups. Then other clients, and those that were served,
-// act.
+// plan returns the steps. First some clients wait, perhaps for groups. Then other clients act, and so do clients that
+// were served.
 func (p *planner) plan() (steps []step) {
 	for _, key := range []string{"a", "b", "c"} {
 		if p.groups && p.rng.IntN(3) == 0 {
@@ -142,7 +142,7 @@ func (p *planner) plan() (steps []step) {
 	return steps
 }
 
-// wait returns a step that may block, sometimes with a call after it.
+// wait returns a step that may block, sometimes with a call after the blocking one.
 func (p *planner) wait(client int) step {
 	s := step{client: client, calls: [][]string{from(p.waits)}}
 	if p.rng.IntN(10) == 0 {
@@ -151,7 +151,7 @@ func (p *planner) wait(client int) step {
 	return s
 }
 
-// act returns a step that gives or takes: a call, a transaction, or an action on a waiting client.
+// act returns a step that adds or removes elements: a call, a transaction, or an action on a waiting client.
 func (p *planner) act(client int) step {
 	n := p.rng.IntN(100)
 	switch other := p.rng.IntN(p.clients); {
@@ -168,7 +168,7 @@ func (p *planner) act(client int) step {
 	return step{client: client, calls: [][]string{p.call()}}
 }
 
-// call returns one that does not block.
+// call returns a call that does not block.
 func (p *planner) call() []string {
 	if p.rng.IntN(100) < 65 {
 		return from(p.gives)
@@ -176,7 +176,7 @@ func (p *planner) call() []string {
 	return from(p.acts)
 }
 
-// transaction returns calls that take effect at once, with some that would block elsewhere.
+// transaction returns a transaction. Some of its calls would block outside a transaction.
 func (p *planner) transaction() [][]string {
 	calls := [][]string{{"MULTI"}}
 	if p.rng.IntN(4) == 0 { // two keys become ready, of which the first may change its type before its turn

@@ -10,7 +10,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// readReply appends one whole reply to dst, unparsed. It only allocates dst, because equal bytes need no parsing.
+// readReply appends one complete reply to dst, unparsed. It only allocates dst, because equal bytes need no parsing.
 func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 	for missing := int64(1); missing > 0; missing-- {
 		line, err := in.ReadSlice('\n')
@@ -67,7 +67,7 @@ func parse(raw []byte) respclient.Value {
 	return v
 }
 
-// recorded is a connection on which all bytes have arrived.
+// recorded is a connection from which all bytes have already arrived.
 type recorded struct {
 	net.Conn
 	in *bytes.Reader

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// roundCalls is the number of calls before the servers are emptied again.
+// roundCalls is the number of calls of a round. The servers are emptied before each round.
 const roundCalls = 5000
 
 // A runner drives a pair through rounds.
@@ -20,7 +20,7 @@ type runner struct {
 	perName  map[string]int // how often each command was sent
 }
 
-// run plays rounds until calls calls were alike, or until a difference. stopped is its last round.
+// run plays rounds until calls calls were alike, or until a difference. stopped is the last round.
 func (r *runner) run(round uint64, calls int) (stopped uint64, sent []call, d *difference, err error) {
 	for most := r.sent + calls; r.sent < most; round++ {
 		if sent, d, err = r.round(round, min(roundCalls, most-r.sent)); d != nil || err != nil {
@@ -31,7 +31,7 @@ func (r *runner) run(round uint64, calls int) (stopped uint64, sent []call, d *d
 }
 
 // round plays one round: n calls from empty servers, then the comparison of states. It ends early after a known
-// difference that parts the data.
+// difference that makes the data differ.
 func (r *runner) round(round uint64, n int) (sent []call, d *difference, err error) {
 	if err := r.pair.reset(); err != nil {
 		return nil, nil, err
@@ -68,7 +68,7 @@ func (r *runner) round(round uint64, n int) (sent []call, d *difference, err err
 	return sent, &difference{at: n, what: what}, nil
 }
 
-// rate returns calls a second since a time, for reports.
+// rate returns the number of calls per second since a time, for reports.
 func (r *runner) rate(since time.Time) string {
 	took := time.Since(since)
 	return fmt.Sprintf("%d calls in %v: %.0f calls/s", r.sent, took.Round(time.Millisecond),

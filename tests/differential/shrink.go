@@ -9,8 +9,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// shrink drops calls while the others still differ (delta debugging). It drops halves first, then smaller parts, then
-// single calls, until none can be dropped or the time is over.
+// shrink removes calls as long as the remaining ones still differ (delta debugging). It removes halves first, then
+// smaller parts, then single calls. It stops when no call can be removed or the time limit is reached.
 func shrink[T any](calls []T, differs func([]T) bool, limit time.Duration) []T {
 	deadline := time.Now().Add(limit)
 	for size := (len(calls) + 1) / 2; size > 0; {
@@ -36,7 +36,7 @@ func shrink[T any](calls []T, differs func([]T) bool, limit time.Duration) []T {
 	return calls
 }
 
-// replay plays calls on emptied servers and returns their difference, if any.
+// replay plays calls on emptied servers and returns their difference, or nil.
 func (p *pair) replay(calls []call) (*difference, error) {
 	if err := p.reset(); err != nil {
 		return nil, err
@@ -51,8 +51,8 @@ func (p *pair) replay(calls []call) (*difference, error) {
 	return &difference{at: len(calls), what: what}, nil
 }
 
-// explain shrinks the calls that led to a difference and writes them as a transcript. It reports if the difference does
-// not come again: then it depends on time, or on where the bytes were cut.
+// explain shrinks the calls that led to a difference and returns them as a transcript. If the difference does not occur
+// again, explain reports that: then it depends on time, or on how the batches were split.
 func (p *pair) explain(calls []call, d *difference) string {
 	if d.lost {
 		return fmt.Sprintf("the connection broke at %.300s\n%s", d.call.text(), d.what)
@@ -73,8 +73,8 @@ func (p *pair) explain(calls []call, d *difference) string {
 	return again.what + "\n" + p.transcript(calls)
 }
 
-// transcript returns calls with the reference's replies, in the format of tests/transcripts. Its recorder records both
-// protocols' replies; these are of one protocol.
+// transcript returns calls with redis-server's replies, in the format of tests/transcripts. There the recorder records
+// the replies in both protocols; these are in one protocol.
 func (p *pair) transcript(calls []call) string {
 	var b strings.Builder
 	if err := p.reset(); err != nil {

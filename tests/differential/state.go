@@ -9,17 +9,17 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// usedDatabases are those that calls can reach.
+// usedDatabases lists the databases that calls can reach.
 var usedDatabases = []int{0, 1, 2, 3, 15}
 
-// sameState compares all data of the two servers by digest. Then it compares a few keys and walks closely; without rng
-// it compares all keys.
+// sameState compares all data of the two servers by digest. Then it compares a few keys and SCANs in detail. Without
+// rng it compares all keys.
 func (p *pair) sameState(rng *rand.Rand) (what string, err error) {
 	digests, err := p.ask("DEBUG", "DIGEST")
 	if err != nil {
 		return "", err
 	}
-	// Or some keys have expired on one: then no difference is found below.
+	// Perhaps only some keys have expired on one server. Then no difference is found below.
 	differ := rng == nil || !equal(digests[0], digests[1])
 	for _, db := range usedDatabases {
 		if _, err := p.ask("SELECT", db); err != nil {
@@ -47,7 +47,8 @@ func (p *pair) ask(args ...any) (replies [2]respclient.Value, err error) {
 	return replies, nil
 }
 
-// sameDatabase compares the selected database: all of its keys, or a few. The walk first removes expired keys on both.
+// sameDatabase compares the selected database: all of its keys, or a few. The SCAN first removes expired keys on both
+// servers.
 func (p *pair) sameDatabase(rng *rand.Rand, all bool) (what string, err error) {
 	var walked [2][]string
 	for i, s := range []*side{p.reference, p.subject} {
@@ -100,7 +101,7 @@ func walk(c *respclient.Client) (keys []string, err error) {
 	}
 }
 
-// sameKey compares all properties of one key, and lets each server restore the other's dump.
+// sameKey compares all properties of one key, and makes each server restore the other's dump.
 func (p *pair) sameKey(key string) (what string, err error) {
 	for _, args := range [][]any{{"TYPE", key}, {"OBJECT", "ENCODING", key}, {"PTTL", key}} {
 		replies, err := p.ask(args...)
@@ -121,7 +122,8 @@ func (p *pair) sameKey(key string) (what string, err error) {
 	return p.crossRestore(key)
 }
 
-// sameValue compares a key's digest, or a sorted set's scores as numbers if digests are of other texts.
+// sameValue compares a key's digest. For a sorted set it compares the scores as numbers if the digests format them
+// differently.
 func (p *pair) sameValue(key string) (what string, err error) {
 	digests, err := p.ask("DEBUG", "DIGEST-VALUE", key)
 	if err != nil || equal(digests[0], digests[1]) {
@@ -161,17 +163,17 @@ func (p *pair) sameFields(key string) (what string, err error) {
 	return fmt.Sprintf("HPEXPIRETIME %.300q: %.1000v, %.1000v", key, times[0], times[1]), nil
 }
 
-// digestsByScore reports whether the reference formats scores differently in a digest: 7.0 with 17 digits, 7.4 with as
-// few as needed.
+// digestsByScore reports whether redis-server formats scores differently in a digest. 7.0 uses 17 digits, 7.4 as few as
+// needed.
 func (p *pair) digestsByScore() bool { return strings.HasPrefix(p.ref.version, "7.0") }
 
-// digestsOfFields reports whether the reference leaves deadlines of fields out of a digest. Valkey does.
+// digestsOfFields reports whether the digests of this server leave out the deadlines of fields. Valkey's do.
 func (p *pair) digestsOfFields() bool { return strings.HasPrefix(p.ref.version, "valkey") }
 
 // maxPayload is the longest argument for both servers: their proto-max-bulk-len is 1 MB.
 const maxPayload = 1 << 20
 
-// crossRestore gives each server the other's DUMP: the restored value must have the original's digest.
+// crossRestore makes each server restore the other's DUMP. The restored value must have the original's digest.
 func (p *pair) crossRestore(key string) (what string, err error) {
 	dumps, err := p.ask("DUMP", key)
 	if err != nil {
@@ -216,7 +218,7 @@ func (p *pair) crossRestore(key string) (what string, err error) {
 	return "", nil
 }
 
-// newestRDB are the highest payload versions of references; one that is not listed reads all.
+// newestRDB has the highest payload versions of servers. A server that is not listed reads all versions.
 var newestRDB = []struct {
 	reference string
 	version   int
@@ -230,7 +232,7 @@ func payloadVersion(payload string) int {
 	return int(payload[len(payload)-10]) | int(payload[len(payload)-9])<<8
 }
 
-// readable reports whether the reference reads a payload: values may have an encoding that it does not know yet.
+// readable reports whether a server reads a payload, which may have an encoding that this server does not know yet.
 func readable(reference, payload string) bool {
 	version := payloadVersion(payload)
 	for _, r := range newestRDB {

@@ -11,8 +11,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// register is a string that SET writes and GET reads. An unknown write may take place at any later time, or never: it
-// ends after everything else.
+// register is a string that SET writes and GET reads. An unknown write may take place at any later time, or never. So
+// it counts as the last call to end.
 var register = porcupine.Model{
 	Init: func() any { return "" },
 	Step: func(state, input, output any) (bool, any) {
@@ -31,10 +31,10 @@ var register = porcupine.Model{
 	},
 }
 
-// A finding is something that no data set explains.
+// A finding is an observation that no data set explains.
 type finding struct{ key, what string }
 
-// check returns what is wrong. reads: clients' GETs count as well as the last ones.
+// check returns the findings of a history. If reads is true, the clients' GETs are checked as well as the final reads.
 func (h *history) check(reads bool) (found []finding) {
 	byKey := map[string][]event{}
 	for _, e := range h.events {
@@ -82,7 +82,8 @@ func checkRegister(events []event, reads bool) string {
 	return ""
 }
 
-// checkCounter: each INCR that was answered has its own number, and the last value is at least as large.
+// checkCounter checks that each INCR with a reply returned a different number, and that the last value is at least as
+// large.
 func checkCounter(events []event) string {
 	numbers := map[string]bool{}
 	var greatest, last, unknown int64
@@ -107,7 +108,8 @@ func checkCounter(events []event) string {
 	return ""
 }
 
-// checkList: each element that was acknowledged is there once, after those that were acknowledged before it was sent.
+// checkList checks that each acknowledged element exists once. It must come after the elements that were acknowledged
+// before it was sent.
 func checkList(events []event, list []string) string {
 	at := map[string]int{}
 	for i, element := range list {

@@ -7,7 +7,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A fault does something to the site whose primary is given, and returns what ends it.
+// A fault harms the site with the given primary, and returns a function that ends the harm.
 type fault struct {
 	name  string
 	begin func(s *site, primary *testkit.Server) (end func())
@@ -56,7 +56,7 @@ var faults = []fault{
 	}},
 }
 
-// suffer lets one fault happen, and waits until the site is well again.
+// suffer lets one fault happen, and waits until the site is healthy again.
 func (s *site) suffer(f fault, longest time.Duration) {
 	s.t.Helper()
 	s.t.Logf("%s", f.name)

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// live lets clients call while f happens to the site, and returns what they saw.
+// live lets clients call while f acts on the site, and returns their history.
 func (s *site) live(f func()) *history {
 	s.t.Helper()
 	h := &history{began: time.Now()}
@@ -23,8 +23,8 @@ func (s *site) live(f func()) *history {
 	return h
 }
 
-// TestCheckersFind: a model that finds nothing proves nothing. redis-server with Sentinels loses acknowledged writes
-// when its primary is cut off together with clients, and the models say so.
+// TestCheckersFind: the models find lost writes; otherwise the other test would prove nothing. redis-server with
+// Sentinels loses acknowledged writes when its primary is cut off together with clients, and the models report it.
 func TestCheckersFind(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, rand.New(rand.NewPCG(1, 2)), true)
@@ -55,7 +55,7 @@ func TestCheckersFind(t *testing.T) {
 var errSame = errors.New("the primary is the same")
 
 // TestConfirmedWritesStay: with min-replicas-to-ack 2, no acknowledged write of a primary with two replicas is lost,
-// whatever is killed, stopped or cut off.
+// whichever server is killed, suspended or cut off.
 func TestConfirmedWritesStay(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

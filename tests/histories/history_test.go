@@ -23,7 +23,7 @@ type event struct {
 	unknown   bool   // no reply came, or one that does not say whether the write is there
 }
 
-// A history is what all clients saw.
+// A history has the calls of all clients.
 type history struct {
 	began  time.Time
 	mu     sync.Mutex
@@ -39,10 +39,10 @@ func (h *history) add(e event) {
 	h.events = append(h.events, e)
 }
 
-// refusals are errors of calls that have changed nothing.
+// refusals lists errors of calls that have changed nothing.
 var refusals = []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "UNBLOCKED", "BUSY"}
 
-// run lets clients call until stop is set. Each chooses a server that says that it is the primary, and stays with it
+// run lets clients call until stop is set. Each client chooses a server that reports to be the primary, and uses it
 // until an error.
 func (s *site) run(h *history, clients int, stop *atomic.Bool) *sync.WaitGroup {
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ func (c *caller) hangUp() {
 // patience is how long a client waits for a reply.
 const patience = 2 * time.Second
 
-// find connects to a server that says that it is the primary.
+// find connects to a server that reports to be the primary.
 func (c *caller) find() bool {
 	for _, i := range c.rng.Perm(len(c.servers)) {
 		conn, err := respclient.DialTimeout(c.servers[i].Addr, patience)
@@ -96,7 +96,7 @@ func (c *caller) find() bool {
 	return false
 }
 
-// call makes one call, the n-th of this client. Keys change with time, so that no key has many calls.
+// call makes the n-th call of this client. The keys change with time, so that no key has many calls.
 func (c *caller) call(n int) {
 	if c.conn == nil && !c.find() {
 		return

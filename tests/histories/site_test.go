@@ -14,8 +14,8 @@ import (
 
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
-// A site is servers and their Sentinels, each on a host that can be cut off. Clients reach a server by its unix socket:
-// they are on its side of every cut.
+// A site is a set of servers and their Sentinels, each on a host that can be cut off. Clients reach a server by its
+// unix socket, so no cut separates them from it.
 type site struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -31,7 +31,7 @@ const (
 	failoverTimeoutMs = 3000
 )
 
-// newSite starts a primary with two replicas, and three Sentinels. redis: all are redis-server.
+// newSite starts a primary with two replicas, and three Sentinels. If redis is true, all of them are redis-server.
 func newSite(t *testing.T, rng *rand.Rand, redis bool, args ...string) *site {
 	t.Helper()
 	s := &site{t: t, rng: rng, network: testkit.NewNetwork(t, 6), hosts: map[*testkit.Server]*testkit.NetworkHost{},
@@ -64,7 +64,8 @@ func newSite(t *testing.T, rng *rand.Rand, redis bool, args ...string) *site {
 	return s
 }
 
-// awaitWell waits until the Sentinels agree about the primary, it has both replicas, and all know all.
+// awaitWell waits until the Sentinels agree on the primary, the primary has both replicas, and all Sentinels know each
+// other.
 func (s *site) awaitWell() {
 	s.t.Helper()
 	testkit.Until(s.t, testkit.Slowly(60*time.Second), "a site that is well", s.whyNotWell)
@@ -108,7 +109,8 @@ func (s *site) whyNotWell() error {
 	return nil
 }
 
-// primary returns the server that the Sentinels name. The site is well, or was so a moment ago.
+// primary returns the server that the Sentinels name as the primary. The site must be healthy, or have been so a moment
+// ago.
 func (s *site) primary() *testkit.Server {
 	s.t.Helper()
 	for _, w := range s.sentinels {

@@ -60,11 +60,11 @@ func (s instructions) words(t *testing.T, name string) (words []string) {
 	return words
 }
 
-// built plays a build without a container. The steps of the first stage run in the tree, and the second stage's copies
-// go below a new root. The root holds nothing else.
+// built simulates a build without a container. It runs the steps of the first stage in the tree, and does the second
+// stage's copies below a new root. The root holds nothing else.
 //
-// The build itself takes a minute, and make container-test does it. Otherwise the program of all tests stands in for
-// its result, with the C library that it needs.
+// The build of the program itself takes a minute, and only make container-test does it. Otherwise the program that all
+// tests use takes its place, with the C library that it needs.
 func built(t *testing.T, stages []instructions) (root string) {
 	t.Helper()
 	out, root := t.TempDir(), t.TempDir()
@@ -116,7 +116,7 @@ func built(t *testing.T, stages []instructions) (root string) {
 	return root
 }
 
-// start runs the second stage's program in the root, as its user and with only its environment.
+// start runs the second stage's program in the root, as its user and with only its environment variables.
 func (s instructions) start(t *testing.T, root string, args ...string) *exec.Cmd {
 	t.Helper()
 	user, group, _ := strings.Cut(s.args(t, "USER"), ":")
@@ -145,9 +145,9 @@ func (s instructions) start(t *testing.T, root string, args ...string) *exec.Cmd
 	return run
 }
 
-// TestContainer: the container file's steps make a root in which the program serves without any other file, as a user
-// that is not root. SIGTERM saves what it holds. The steps run in a bare root, so that the test needs no container
-// engine.
+// TestContainer: the container file's steps make a root in which the program runs without any other file, as a user
+// that is not root. On SIGTERM the program saves its data. The steps run in a plain folder, so that the test needs no
+// container engine.
 func TestContainer(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may change its root")
@@ -181,7 +181,7 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// dialled returns a client of a server that may still be starting.
+// dialled returns a client of a server, and waits if the server is still starting.
 func dialled(t *testing.T, port int) (c *respclient.Client) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(30*time.Second), "the server answers", func() (err error) {

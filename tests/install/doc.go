@@ -1,4 +1,4 @@
-// Package install tests what `make install` puts on a host: files, units, configuration.
+// Package install tests the files that `make install` puts on a host: programs, units, configuration.
 //
 // Owner: none; each test installs into its own folder.
 package install

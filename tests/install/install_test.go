@@ -21,7 +21,7 @@ import (
 // A root is the folder of an installation.
 type root struct{ dir string }
 
-// places returns the variables of make that put everything below the root.
+// places returns variables of make that put all files below the root.
 func (r root) places() []string {
 	return []string{
 		"PREFIX=" + r.at("usr"), "SYSCONFDIR=" + r.at("etc"), "STATEDIR=" + r.at("state"), "LOGDIR=" + r.at("log"),
@@ -64,7 +64,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// execStart returns the command line of a unit.
+// execStart returns the command line in a unit.
 func execStart(t *testing.T, unit string) []string {
 	t.Helper()
 	for line := range strings.Lines(read(t, unit)) {
@@ -77,7 +77,7 @@ func execStart(t *testing.T, unit string) []string {
 }
 
 // TestInstalled: every file is in its place, and a server starts with the configuration. The unit's command serves
-// and notifies systemd. The log continues in a new file after a rotation. A second installation keeps the
+// clients and notifies systemd. After a rotation the log continues in a new file. A second installation keeps the
 // configuration.
 func TestInstalled(t *testing.T) {
 	r := installed(t)
@@ -184,7 +184,7 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// runTier runs the commands of the proxy's and the dashboard's units, and asks both.
+// runTier runs the commands of the units of the proxy and the dashboard, and sends a request to each.
 func runTier(t *testing.T, r root) {
 	t.Helper()
 	shard := testkit.Launch(t, testkit.Spec{Args: []string{"--cluster-enabled", "yes", "--cluster-port",
@@ -218,7 +218,7 @@ func runTier(t *testing.T, r root) {
 	})
 }
 
-// TestUnits: systemd-analyze accepts the units without a remark, and rates the server's exposure as small.
+// TestUnits: systemd-analyze accepts the units without a warning, and rates the server's exposure as small.
 func TestUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -257,8 +257,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// TestUserScriptAndLinks: while user.sh changes files in the configuration folder, the user spindle may not write
-// to it. A file with a second hard link is left alone, so root never changes the owner of a linked file.
+// TestUserScriptAndLinks: while user.sh changes files in the configuration folder, the user spindle may not write to
+// that folder. A file with a second hard link is left alone, so root never changes the owner of a linked file.
 func TestUserScriptAndLinks(t *testing.T) {
 	dir := t.TempDir()
 	conf, tools, log := dir+"/conf", dir+"/tools", dir+"/log"
@@ -282,7 +282,7 @@ func TestUserScriptAndLinks(t *testing.T) {
 	note := "#!/bin/sh\necho \"$(stat -c %a " + conf + ") ${0##*/} $*\" >> " + log + "\n"
 	for name, script := range map[string]string{
 		"getent": "#!/bin/sh\nexit 0\n", "chown": note, "chmod": note + "exec /bin/chmod \"$@\"\n",
-		// Its check of the owner needs a user that may not exist here.
+		// The script's check of the owner needs a user that may not exist here.
 		"find": "#!/bin/sh\nfor word; do shift; [ \"$word\" = spindle ] && word=65534; set -- \"$@\" \"$word\"; done\n" +
 			"exec /usr/bin/find \"$@\"\n",
 	} {

@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A manifest is what the tests read of a Kubernetes object.
+// A manifest has the fields of a Kubernetes object that the tests read.
 type manifest struct {
 	Kind string
 	Data map[string]string
@@ -38,13 +38,13 @@ type manifest struct {
 	}
 }
 
-// A probe is the part of a probe that the server answers.
+// A probe has the part of a probe that the server answers.
 type probe struct {
 	Get struct{ Path, Port string } `yaml:"httpGet"`
 }
 
-// TestKubernetes: the server takes the example's configuration and arguments, each probe is answered, and the limits of
-// the pod fit the settings.
+// TestKubernetes: the server accepts the example's configuration and arguments. It answers each probe, and the limits
+// of the pod fit the settings.
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open("../../packaging/kubernetes/spindle.yaml")

@@ -20,7 +20,7 @@ import (
 )
 
 // TestBurstWithFewDescriptors: a connection needs one descriptor from its first instant. If a burst fits into
-// maxclients, every client is served, although the process may hardly open more files.
+// maxclients, every client is served, even though the process may open hardly any more files.
 func TestBurstWithFewDescriptors(t *testing.T) {
 	const burst = 1000
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -61,8 +61,8 @@ func TestBurstWithFewDescriptors(t *testing.T) {
 	}
 }
 
-// TestFirstRequestOfAConnection: while other clients keep the loop busy, the first request of a new connection
-// waits little longer than one on an old connection.
+// TestFirstRequestOfAConnection: while other clients keep the loop busy, the first request on a new connection waits
+// hardly longer than one on an old connection.
 func TestFirstRequestOfAConnection(t *testing.T) {
 	s := testkit.Start(t)
 	var ended atomic.Bool
@@ -94,7 +94,7 @@ func TestFirstRequestOfAConnection(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	// Other work on the host lengthens both, but not each time.
+	// Other work on the host lengthens both waits, but not in each round.
 	testkit.Until(t, testkit.Slowly(20*time.Second), "a first request that waits no longer than others", func() error {
 		var first, other []time.Duration
 		for range 100 {
@@ -120,8 +120,8 @@ func TestFirstRequestOfAConnection(t *testing.T) {
 
 var errFirstWaits = errors.New("a first request waits longer")
 
-// TestOutOfDescriptors: a server that cannot open another file still serves its clients and does not spin. It
-// accepts the others when it can.
+// TestOutOfDescriptors: a server that cannot open another file still serves its clients, and does not use CPU in a busy
+// loop. It accepts the waiting clients when it can.
 func TestOutOfDescriptors(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) {

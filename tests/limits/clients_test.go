@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A clientGroup is connections that repeatedly send a request and wait for the reply, until they are stopped.
+// A clientGroup is a set of connections that repeatedly send a request and wait for the reply, until they are stopped.
 type clientGroup struct {
 	stop    atomic.Bool
 	wait    sync.WaitGroup
@@ -25,7 +25,8 @@ type clientGroup struct {
 	late    atomic.Int64 // ns; see bystander
 }
 
-// gather keeps n connections busy, a few at a time. If all were busy at once, this machine would make them wait.
+// gather keeps n connections busy, with atOnce requests at a time. If all were busy at once, they would wait for this
+// machine.
 func gather(t *testing.T, s *testkit.Server, n, atOnce int) *clientGroup {
 	c := &clientGroup{}
 	conns := make([]net.Conn, n)
@@ -72,7 +73,7 @@ func raise(most *atomic.Int64, took time.Duration) {
 	}
 }
 
-// undisturbed ends the clientGroup. It fails the test if a connection ever waited for more than limit; see bystander.
+// undisturbed stops the clientGroup. It fails the test if a connection ever waited for more than limit; see bystander.
 func (c *clientGroup) undisturbed(t *testing.T, limit time.Duration) {
 	t.Helper()
 	c.stop.Store(true)
@@ -84,7 +85,7 @@ func (c *clientGroup) undisturbed(t *testing.T, limit time.Duration) {
 	t.Logf("of a clientGroup one waited %v at most, in %d requests, and %v for the host", longest, c.served.Load(), late)
 }
 
-// deaf returns a connection that requests big n times and reads nothing.
+// deaf returns a connection that requests big n times and never reads.
 func deaf(t *testing.T, s *testkit.Server, n int) net.Conn {
 	t.Helper()
 	conn := dial(t, s.Addr)
@@ -98,7 +99,7 @@ func deaf(t *testing.T, s *testkit.Server, n int) net.Conn {
 	return conn
 }
 
-// cut waits until the server has ended a connection.
+// cut waits until the server has closed a connection.
 func cut(t *testing.T, conn net.Conn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
@@ -107,8 +108,8 @@ func cut(t *testing.T, conn net.Conn) {
 	}
 }
 
-// TestDeafAmongMany: clients that never read are disconnected by the limit of each or of all. A thousand other
-// clients notice nothing.
+// TestDeafAmongMany: clients that never read are disconnected by the limit for each client or by the limit for all
+// clients. A thousand other clients are not affected.
 func TestDeafAmongMany(t *testing.T) {
 	for _, c := range []struct{ name, setting, value, counter string }{
 		{"output limit", "--client-output-buffer-limit", "normal 4mb 0 0", "client_output_buffer_limit_disconnections"},
@@ -144,8 +145,8 @@ func TestDeafAmongMany(t *testing.T) {
 	}
 }
 
-// TestMaxmemoryClients: these all count: an argument that is arriving, an argument that waits for its rest, a
-// transaction, and watched keys. The log names the evicted client.
+// TestMaxmemoryClients: an argument that is arriving, an argument of an incomplete request, a transaction, and watched
+// keys all count toward the limit. The log names the evicted client.
 func TestMaxmemoryClients(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory-clients", "2mb")
 	half := strings.Repeat("v", 1<<20)
@@ -174,8 +175,8 @@ func TestMaxmemoryClients(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Over client maxmemory after evicting all evictable clients")
 }
 
-// TestLimitOfOneBeforeThatOfAll: a client beyond its output limit is closed for that limit. Its memory until then
-// evicts no other client.
+// TestLimitOfOneBeforeThatOfAll: a client beyond its own output limit is closed for that limit. Its memory causes no
+// eviction of another client before that.
 func TestLimitOfOneBeforeThatOfAll(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory-clients", "10mb", "--client-output-buffer-limit", "normal 3mb 0 0")
 	s.Do("SET", "big", strings.Repeat("x", 4<<20))
@@ -209,8 +210,8 @@ func numbered(n int, line string) string {
 	return b.String()
 }
 
-// TestQueryBufferOfSlowSenders: the bytes of unfinished requests count in used_memory at once, and no longer when
-// the requests end. Announced lengths do not count.
+// TestQueryBufferOfSlowSenders: the bytes of unfinished requests count in used_memory at once. They no longer count
+// when the requests end. Announced lengths do not count.
 func TestQueryBufferOfSlowSenders(t *testing.T) {
 	s := testkit.Start(t)
 	before := s.InfoInt("memory", "used_memory")

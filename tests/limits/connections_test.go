@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// dial connects, and tries again if the listen queue of a busy host is full.
+// dial connects, and retries if the listen queue of a busy host is full.
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
 	var conn net.Conn
@@ -25,7 +25,7 @@ func dial(t testing.TB, address string) net.Conn {
 	return conn
 }
 
-// settled returns when only the test's connection is left, and the server has no other socket.
+// settled returns when the test's connection is the only client, and the server has at most this many sockets.
 func settled(t testing.TB, s *testkit.Server, sockets int) {
 	t.Helper()
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "clients", "connected_clients", "1")
@@ -43,7 +43,7 @@ func closed(t testing.TB, s *testkit.Server, sockets int) {
 	})
 }
 
-// TestManyConnections: ten thousand idle connections cost little, and a thousand busy ones are all served.
+// TestManyConnections: ten thousand idle connections use little memory, and a thousand busy ones are all served.
 func TestManyConnections(t *testing.T) {
 	idle, busy, rounds := 10_000, 1000, 20*testkit.Scale()
 	var files unix.Rlimit
@@ -109,7 +109,7 @@ func TestManyConnections(t *testing.T) {
 	settled(t, s, opened)
 }
 
-// TestMaxClients: one client too many gets the error and is closed. When a client leaves, another may come.
+// TestMaxClients: a client beyond maxclients gets the error and is closed. When a client leaves, another may connect.
 func TestMaxClients(t *testing.T) {
 	s := testkit.Start(t, "--maxclients", "50")
 	s.Do("PING")

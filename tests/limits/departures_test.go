@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestDepartures: a client leaves while its pipeline runs, and its next command then blocks. The client does not
-// stay in the server.
+// TestDepartures: a client disconnects while its pipeline runs, and its next command then blocks. The server still
+// removes the client.
 func TestDepartures(t *testing.T) {
 	slow := "EVAL 'for i = 1, 100000 do end' 0\r\n" // a turn ends after each
 	pipeline := "CLIENT REPLY OFF\r\n" + strings.Repeat(slow, 20) + "BLPOP nothing 0\r\nPING\r\n"
@@ -33,7 +33,7 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// TestRequestsBeforeLeaving: all requests that a client sends before it leaves are run. That holds for requests
+// TestRequestsBeforeLeaving: all requests that a client sends before it disconnects are run. That includes requests
 // that are still in the socket while the client's script runs.
 func TestRequestsBeforeLeaving(t *testing.T) {
 	const increments = 20_000 // more than the server reads ahead for a waiting connection

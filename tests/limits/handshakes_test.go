@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A greeting records the first bytes of a handshake, and has nothing to read.
+// A greeting is a connection that records the first bytes of a handshake, and never receives any.
 type greeting struct {
 	net.Conn
 	bytes.Buffer
@@ -25,10 +25,10 @@ type greeting struct {
 func (g *greeting) Write(p []byte) (int, error) { return g.Buffer.Write(p) }
 func (g *greeting) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake cost a little memory, and are
-// closed at the time limit. Meanwhile clients of both ports are served, and new ones are accepted.
+// TestHandshakesThatStop: connections that stop in the middle of their TLS handshake use little memory, and are closed
+// at the time limit. Meanwhile clients of both ports are served, and new clients are accepted.
 //
-// SPINDLE_TEST_SCALE=25 has ten thousand of them.
+// With SPINDLE_TEST_SCALE=25 there are ten thousand such connections.
 func TestHandshakesThatStop(t *testing.T) {
 	t.Parallel()
 	const limit, each = 10 * time.Second, 48 << 10 // the time limit and the memory of one connection

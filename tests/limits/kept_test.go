@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestKeptMemory: a save, a rewrite and a full synchronisation without a reader are cut off when their view keeps
-// more than kept-memory-limit. Then that memory is free again, and the server continues.
+// TestKeptMemory: a save, a rewrite and a full synchronisation that is not read are aborted when their view (a
+// snapshot) keeps more memory than kept-memory-limit. Then that memory is freed, and the server continues.
 func TestKeptMemory(t *testing.T) {
 	const keys = 2000
 	value := strings.Repeat("v", 8000)

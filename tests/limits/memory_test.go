@@ -20,13 +20,13 @@ func announce(t *testing.T, s *testkit.Server, n int, first string) net.Conn {
 	t.Helper()
 	conn := dial(t, s.Addr)
 	t.Cleanup(func() { conn.Close() })
-	// An error shows in the reply: the server may refuse the request before all is sent.
+	// The reply shows any error: the server may refuse the request before all is sent.
 	_, _ = fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n%s", n, first)
 	return conn
 }
 
-// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little costs only the bytes sent. No
-// key and no client is evicted for it.
+// TestAnnouncedArgumentsCostNothing: a client that announces 512 MB and sends little uses only memory for the bytes
+// sent. No key or client is evicted for it.
 func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	s := testkit.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--maxmemory-clients", "64mb")
 	fill := s.Dial()
@@ -64,8 +64,8 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	}
 }
 
-// TestNoMoreMemory: under an address-space limit the server refuses requests for which there is no memory, with an
-// error, and stays up. It accepts writes again after memory was freed.
+// TestNoMoreMemory: under an address-space limit the server refuses requests that need more memory than there is, with
+// an error, and keeps running. It accepts writes again after memory was freed.
 func TestNoMoreMemory(t *testing.T) {
 	t.Parallel()
 	limited := func(t *testing.T) *testkit.Server {
@@ -187,7 +187,7 @@ func TestNoMoreMemory(t *testing.T) {
 	}
 }
 
-// counted returns the KB that the limit of data (ulimit -d) counts for the process.
+// counted returns the size of the process, in KB, that the limit of data (ulimit -d) applies to.
 func counted(t *testing.T, s *testkit.Server) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
@@ -202,8 +202,8 @@ func counted(t *testing.T, s *testkit.Server) int {
 	return n
 }
 
-// TestLazyFreeCountsValues: after the reply, values to be freed count as pending, as in the reference. When none is
-// pending, the memory has come back.
+// TestLazyFreeCountsValues: after the reply, values to be freed count as pending, as in Redis. When no value is
+// pending, their memory has been freed.
 func TestLazyFreeCountsValues(t *testing.T) {
 	s := testkit.Start(t)
 	empty := s.InfoInt("memory", "used_memory")
@@ -211,7 +211,7 @@ func TestLazyFreeCountsValues(t *testing.T) {
 	large := func(key string, n int) {
 		testkit.Pipe(t, c, n, func(i int) []any { return []any{"SADD", key, fmt.Sprint("element:", i)} })
 	}
-	// counted sends one pipeline, so that the server has no time between the command and INFO.
+	// counted sends the command and INFO in one pipeline, so that the server has no time in between.
 	counted := func(want int, args ...any) {
 		t.Helper()
 		s.Do("CONFIG", "RESETSTAT")

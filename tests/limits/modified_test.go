@@ -11,7 +11,7 @@ import (
 )
 
 // TestModifiedInUnits: under allkeys-lrm a key becomes recent when a transaction or a script changes it, also on a
-// replica. Reads there leave it as it was.
+// replica. Reads in a transaction or a script do not make it recent.
 func TestModifiedInUnits(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--maxmemory-policy", "allkeys-lrm")

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFilesForOperators: when the limit of open files bounds maxclients, the admin lane and the admin address keep
-// descriptors. Even if all are used, the server can still save.
+// TestFilesForOperators: when the limit of open files bounds maxclients, some descriptors stay reserved for the admin
+// lane and the admin address. Even if all descriptors are in use, the server can still save.
 func TestFilesForOperators(t *testing.T) {
 	lane, admin := "127.0.0.1:"+strconv.Itoa(testkit.FreePort(t)), "127.0.0.1:"+strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Launch(t, testkit.Spec{Shell: "ulimit -n 400", Args: []string{

@@ -68,8 +68,8 @@ func (b *bystander) undisturbed(t *testing.T, limit time.Duration) {
 // clientLine is the log line about a client that exceeds an output limit.
 var clientLine = regexp.MustCompile("Client id=.* scheduled to be closed ASAP")
 
-// TestReaderThatNeverReads: a client that never reads is disconnected at its limit, hard or soft. Other clients
-// notice nothing, and its memory comes back.
+// TestReaderThatNeverReads: a client that never reads is disconnected at its limit, hard or soft. Other clients are not
+// affected, and its memory is freed.
 func TestReaderThatNeverReads(t *testing.T) {
 	for _, c := range []struct{ name, limit string }{{"hard", "normal 8mb 0 0"}, {"soft", "normal 0 2mb 1"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestReaderThatNeverReads(t *testing.T) {
 	}
 }
 
-// TestQueryBufferLimit: a request that never ends is cut off. A request that is too long for its form gets an
-// error.
+// TestQueryBufferLimit: a client whose request never ends is disconnected. A request that is too long for its form gets
+// an error.
 func TestQueryBufferLimit(t *testing.T) {
 	s := testkit.Start(t, "--client-query-buffer-limit", "1mb")
 	b := watch(t, s)
@@ -153,7 +153,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	b.undisturbed(t, time.Second)
 }
 
-// TestStorms: thousands of connections that come and go in every rude way leave nothing in the server.
+// TestStorms: thousands of connections come and go in every abrupt way, and leave nothing in the server.
 func TestStorms(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("PING")
@@ -245,8 +245,8 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestGarbage: random bytes, and requests with random mistakes, on very many connections. The server stays up, and
-// their memory comes back.
+// TestGarbage: very many connections send random bytes, and requests with random mistakes. The server keeps running,
+// and their memory is freed.
 func TestGarbage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -11,11 +11,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// longestTurn is far above the promise of 1 ms, because this test runs on busy hosts. The benchmark checks the
-// exact bound.
+// longestTurn is far above the promise of 1 ms, because this test runs on busy hosts. The benchmark checks the exact
+// limit.
 const longestTurn = 15 * time.Millisecond
 
-// turns runs f. It fails the test if a turn meanwhile used more than longestTurn of the core's thread.
+// turns runs f. It fails the test if a turn during f used more than longestTurn of CPU time.
 func turns(t *testing.T, s *testkit.Server, what string, f func()) {
 	t.Helper()
 	s.Do("CONFIG", "RESETSTAT")
@@ -27,7 +27,7 @@ func turns(t *testing.T, s *testkit.Server, what string, f func()) {
 	}
 }
 
-// returned fails the test unless the process soon shrinks to a given size.
+// returned fails the test unless the process soon shrinks to size.
 func returned(t *testing.T, s *testkit.Server, size int64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "memory given back", func() error {
@@ -39,7 +39,7 @@ func returned(t *testing.T, s *testkit.Server, size int64) {
 	})
 }
 
-// usedAgain fails the test unless used_memory soon falls to a given size.
+// usedAgain fails the test unless used_memory soon falls to size.
 func usedAgain(t *testing.T, s *testkit.Server, size int64) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(20*time.Second), "used_memory", func() error {
@@ -50,8 +50,8 @@ func usedAgain(t *testing.T, s *testkit.Server, size int64) {
 	})
 }
 
-// TestFreeingManyKeys: however much is freed at once, no turn is long, clients are served, and the memory goes back to
-// the host.
+// TestFreeingManyKeys: however much is freed at once, no turn is long, clients are served, and the memory is returned
+// to the host.
 func TestFreeingManyKeys(t *testing.T) {
 	keys := 200_000 * testkit.Scale()
 	if testkit.Checked {
@@ -114,12 +114,12 @@ func TestFreeingManyKeys(t *testing.T) {
 	}
 }
 
-// endingPerMs is the highest number of keys that expire in each millisecond. A core that does nothing else removes
-// about four times as many. With more keys, the test would measure how much of a core this machine has to spare.
+// endingPerMs is the maximum number of keys that expire in each millisecond. A core that does nothing else removes
+// about four times as many. With more keys, the test would measure how much CPU time this machine has to spare.
 const endingPerMs = 500
 
-// TestExpiryOfVeryMany: very many keys expire one after another within some seconds. They are removed in time,
-// while clients are served.
+// TestExpiryOfVeryMany: very many keys expire one after another within some seconds. They are removed in time, and
+// clients are served meanwhile.
 func TestExpiryOfVeryMany(t *testing.T) {
 	keys := 100_000 * testkit.Scale()
 	if testkit.Checked {

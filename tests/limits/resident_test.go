@@ -14,8 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestResidentOfMixedSizes logs the process's resident memory next to its used memory, under writes of mixed sizes
-// at maxmemory. The bounds are far above the usual values.
+// TestResidentOfMixedSizes logs the process's resident memory and its used memory, under writes of mixed sizes at
+// maxmemory. The test's limits are far above the usual values.
 func TestResidentOfMixedSizes(t *testing.T) {
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
@@ -83,9 +83,9 @@ func mixed(rng *rand.Rand, i int, text string) []any {
 	return args
 }
 
-// TestResidentAfterDeletes: nine of ten values of mixed types are deleted. The memory over which the rest is
-// scattered goes back to the system by itself, within ten seconds on a quiet machine. The rest is unchanged, and
-// can be changed.
+// TestResidentAfterDeletes: nine of ten values of mixed types are deleted. The remaining values are scattered over all
+// memory. Within ten seconds on a quiet machine, most of this memory goes back to the system by itself. The remaining
+// values are unchanged, and can be changed.
 func TestResidentAfterDeletes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	keys := 20_000 * min(testkit.Scale(), 8)
@@ -131,9 +131,9 @@ func TestResidentAfterDeletes(t *testing.T) {
 	usedAgain(t, s, emptyUsed+1<<20)
 }
 
-// TestResidentInStorm: RSS stays near maxmemory during writes at the limit. They set and append to strings and
-// write fields of hashes, of 16 bytes to 1 MB. SPINDLE_STORM is a duration for a longer run. Then the limit is 512
-// MB, and RSS may exceed it by 15 %.
+// TestResidentInStorm: RSS stays near maxmemory during writes at the limit. The writes are SET, APPEND and HSET, with
+// values of 16 bytes to 1 MB. SPINDLE_STORM sets the duration of a longer run, in which the limit is 512 MB and RSS may
+// exceed it by 15 %.
 func TestResidentInStorm(t *testing.T) {
 	if testkit.Checked {
 		t.Skip("this build poisons blocks or has slabs on the Go heap: run it without -race and -tags invariants")
@@ -180,8 +180,8 @@ func TestResidentInStorm(t *testing.T) {
 	}
 }
 
-// TestResidentAfterABurst: some seconds after a load the process keeps little beyond its data. That also holds
-// after a script that made much garbage. mem_fragmentation_ratio concerns the data alone, so it is near 1.
+// TestResidentAfterABurst: some seconds after a load, the process keeps little memory beyond its data. That also holds
+// after a script that made much garbage. mem_fragmentation_ratio is about the data alone, so it is near 1.
 func TestResidentAfterABurst(t *testing.T) {
 	t.Parallel()
 	if testkit.Checked {

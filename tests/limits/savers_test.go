@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestSaversAtOnce: a rewrite of the log, a snapshot and a full synchronisation run at once while clients write.
-// They make no turn long. The test logs the longest turn without and with them, and the memory.
+// TestSaversAtOnce: a rewrite of the log, a snapshot and a full synchronisation run at the same time while clients
+// write. They make no turn long. The test logs the longest turn with and without them, and the memory.
 func TestSaversAtOnce(t *testing.T) {
 	keys := 30_000 * testkit.Scale()
 	if testkit.Checked {
@@ -90,7 +90,7 @@ func TestSaversAtOnce(t *testing.T) {
 	}
 }
 
-// write sets, pushes and adds to hashes at random until stop is closed.
+// write runs random SETs, pushes and HSETs until stop is closed.
 func write(t *testing.T, c *respclient.Client, rng *rand.Rand, keys int, stop <-chan struct{}) {
 	value := strings.Repeat("w", 100)
 	for {

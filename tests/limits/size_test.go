@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// set streams a value of n bytes. Every 8 bytes are their own position, so the test needs no copy of the value.
+// set streams a value of n bytes. Each piece begins with its own position, so the test needs no copy of the value.
 func set(t *testing.T, conn net.Conn, key string, n int) {
 	t.Helper()
 	if _, err := fmt.Fprintf(conn, "*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n", len(key), key, n); err != nil {
@@ -34,8 +34,8 @@ func set(t *testing.T, conn net.Conn, key string, n int) {
 	}
 }
 
-// cost returns the processor time of the server that f takes. Unlike the time that passes, it does not grow with the
-// load of the host.
+// cost returns the CPU time that the server uses during f. Unlike elapsed time, it does not grow with the load of the
+// host.
 func cost(t *testing.T, s *testkit.Server, f func()) time.Duration {
 	t.Helper()
 	used := func() (sum time.Duration) {
@@ -64,7 +64,7 @@ func piece(at int) []byte {
 	return pattern
 }
 
-// get reads the value back and compares it. It calls half in the middle.
+// get reads the value back and compares it. In the middle it calls half.
 func get(t *testing.T, conn net.Conn, key string, n int, half func()) {
 	t.Helper()
 	if _, err := fmt.Fprintf(conn, "GET %s\r\n", key); err != nil {
@@ -93,8 +93,8 @@ func get(t *testing.T, conn net.Conn, key string, n int, half func()) {
 	}
 }
 
-// TestGreatestValue: 512 MB are written and read in processor time that grows in proportion to the length, without a
-// second copy anywhere. Their deletion makes no turn long.
+// TestGreatestValue: 512 MB are written and read in CPU time proportional to the length, without a second copy
+// anywhere. The deletion makes no turn long.
 func TestGreatestValue(t *testing.T) {
 	const small, great = 32 << 20, 512 << 20
 	if testkit.Checked {

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A call is a command that reads as many elements as the data has.
+// A call is a command that reads a number of elements proportional to the data.
 type call struct {
 	args      []any
 	unordered bool // the elements of its reply have no order
@@ -17,7 +17,7 @@ type call struct {
 
 func (c call) String() string { return fmt.Sprint(c.args[:min(len(c.args), 8)]...) }
 
-// name is the command's in INFO commandstats.
+// name returns the command's name in INFO commandstats.
 func (c call) name() string {
 	name := strings.ToLower(fmt.Sprint(c.args[0]))
 	if name == "memory" {
@@ -26,7 +26,7 @@ func (c call) name() string {
 	return name
 }
 
-// calls are the commands that are read beside the turns, on the data of fill.
+// calls has the commands that are read outside the core's turns, on the data of fill.
 var calls = []call{
 	{args: []any{"KEYS", "*"}, unordered: true},
 	{args: []any{"KEYS", "*9*"}, unordered: true},
@@ -71,10 +71,10 @@ var calls = []call{
 	{args: []any{"MEMORY", "USAGE", "stream", "SAMPLES", 0}, own: true},
 }
 
-// fillEach is how many elements one command of fill adds.
+// fillEach is the number of elements that one command of fill adds.
 const fillEach = 500
 
-// many is a command with one argument n times.
+// many returns a command with one argument repeated n times.
 func many(word, arg string, n int) []any {
 	args := []any{word}
 	for range n {
@@ -83,7 +83,7 @@ func many(word, arg string, n int) []any {
 	return args
 }
 
-// values are the keys of fill's data, each with the command that adds elements to it.
+// values has the keys of fill's data, each with the command that adds elements to it.
 var values = map[string]string{"set": "SADD", "set2": "SADD", "hash": "HSET", "volatile": "HSET", "list": "RPUSH",
 	"numbers": "RPUSH", "zset": "ZADD", "zset2": "ZADD"}
 
@@ -106,14 +106,14 @@ func fill(t *testing.T, c *respclient.Client, n int) {
 		c.Send(mset...)
 		receive(t, c, len(values)+count+1)
 	}
-	// A server before 7.4 has no deadlines of fields, which change no reply.
+	// A server before 7.4 has no deadlines of fields. They change no reply here.
 	if _, err := c.Do("HPEXPIRE", "volatile", 3600_000, "FIELDS", 1, "field:0"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// addition is the command that adds elements from to from+n-1 to the value at name. A second value has every second of
-// the first one's, and some that it lacks.
+// addition returns the command that adds elements from to from+n-1 to the value at name. If name is a second value, it
+// has every second element of the first one, and some others.
 func addition(name string, from, n int) []any {
 	args := []any{values[name], name}
 	for i := from; i < from+n; i++ {
@@ -139,7 +139,7 @@ func addition(name string, from, n int) []any {
 	return args
 }
 
-// receive fails the test if one of n replies is an error.
+// receive reads n replies, and fails the test if one is an error.
 func receive(t *testing.T, c *respclient.Client, n int) {
 	t.Helper()
 	if err := c.Flush(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLongReadEnds: CLIENT KILL, a hang-up and the output limit end long reads, and nothing of them is left. The next
-// request of a client waits for its long read.
+// TestLongReadEnds: CLIENT KILL, a disconnect and the output limit end long reads and free all their resources. The
+// next request of a client waits for its long read.
 func TestLongReadEnds(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -88,7 +88,7 @@ func TestLongReadEnds(t *testing.T) {
 	}
 }
 
-// shape is a reply, with the number of elements of an array of more than one.
+// shape returns a reply as text. For an array of more than one element, it is only their number.
 func shape(v respclient.Value) string {
 	switch {
 	case len(v.Elems) == 1:

@@ -45,8 +45,8 @@ func TestLongReadsLeaveNothing(t *testing.T) {
 	})
 }
 
-// TestLongReadDuringFailover: a replica that gets another primary, or becomes one, answers a long read with the data of
-// the read's moment.
+// TestLongReadDuringFailover: a replica that gets another primary, or becomes a primary, replies to a long read with
+// the data as of the call.
 func TestLongReadDuringFailover(t *testing.T) {
 	const members = 100_000
 	old, next, replica := testkit.Start(t), testkit.Start(t), testkit.Start(t)
@@ -104,7 +104,7 @@ func TestLongReadDuringFailover(t *testing.T) {
 	read("next:", func() { replica.Do("FLUSHALL") })
 }
 
-// TestLongReadsBesideEviction: a long read of a value that is evicted meanwhile has all of it.
+// TestLongReadsBesideEviction: if a value is evicted during a long read of it, the reply still has the whole value.
 func TestLongReadsBesideEviction(t *testing.T) {
 	const members = 50_000
 	s := testkit.Start(t, "--maxmemory-policy", "allkeys-random", "--maxmemory", "24mb")

@@ -13,7 +13,7 @@ import (
 )
 
 // TestMomentsOfLongReads compares long reads with those of redis-server, while a second client writes. A long read must
-// answer what redis-server answers before the writes.
+// have the reply that redis-server gives before the writes.
 func TestMomentsOfLongReads(t *testing.T) {
 	const elements = 6000
 	s := testkit.Start(t, "--long-read-elements", "1000", "--enable-debug-command", "yes")
@@ -89,7 +89,7 @@ func TestMomentsOfLongReads(t *testing.T) {
 	}
 }
 
-// writes are random writes to the data of fill.
+// writes returns random writes to the data of fill.
 func writes(rng *rand.Rand) (requests [][]any) {
 	at := func() int { return rng.IntN(8000) }
 	for range 1 + rng.IntN(40) {
@@ -125,7 +125,7 @@ func writes(rng *rand.Rand) (requests [][]any) {
 	return requests
 }
 
-// canonical is a reply as text. The elements of an unordered one are sorted.
+// canonical returns a reply as text. If unordered is true, its elements are sorted.
 func canonical(v respclient.Value, unordered bool) string {
 	if !unordered {
 		return v.String()

@@ -7,8 +7,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestTurnsOfLongReads: no turn of a long read is as long as the read. The turn's own processor time is measured, so a
-// busy machine matters little. The best of a few reads counts: a virtual machine may count what its host took away.
+// TestTurnsOfLongReads: no turn of a long read takes as long as the read. The test measures the turn's CPU time, so a
+// busy machine matters little. The best of a few reads counts, because a virtual machine may also count time that its
+// host used.
 func TestTurnsOfLongReads(t *testing.T) {
 	n := 100_000 * testkit.Scale()
 	if testkit.Checked {

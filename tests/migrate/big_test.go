@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// nodes starts a cluster of two spindle nodes and a redis-server without slots, which observes. Node 0 has the
-// lower half of the slots.
+// nodes starts a cluster of two spindle nodes, and a redis-server without slots that observes. Node 0 has the lower
+// half of the slots.
 func nodes(t *testing.T) (all []*testkit.Server, ids []string) {
 	t.Helper()
 	for i := range 3 {
@@ -59,12 +59,12 @@ func longest(n *testkit.Server) (cpu, wall time.Duration) {
 		time.Duration(n.InfoInt("stats", "longest_turn_usec")) * time.Microsecond
 }
 
-// turnMost is more than a turn may take here. The long form only reports what a turn took.
+// turnMost is the maximum time of a turn here. The long form only reports the time of the longest turn.
 const turnMost = 20 * time.Millisecond
 
-// TestBigValuesMove: a large hash and a long string move from node to node while both nodes serve clients. No node
-// calls another one failing. No turn at either end takes as long as moving the value. The long form has 10 M fields
-// and 512 MB.
+// TestBigValuesMove: a large hash and a long string move between nodes while both nodes serve clients. No node marks
+// another as failing. No turn on either node takes as long as the move of a value. The long form has 10 M fields and
+// 512 MB.
 func TestBigValuesMove(t *testing.T) {
 	fields, bytes := 100_000, 8<<20
 	if testkit.Scale() > 1 {
@@ -144,8 +144,8 @@ func TestBigValuesMove(t *testing.T) {
 	}
 }
 
-// TestManyKeysInASlot: GETKEYSINSLOT, COUNTKEYSINSLOT and DELSLOTS take no longer for many keys. If another node
-// takes over a slot, its keys are deleted in slices. The long form has 10 M keys.
+// TestManyKeysInASlot: GETKEYSINSLOT, COUNTKEYSINSLOT and DELSLOTS take no longer with many keys. If another node takes
+// over a slot, the old owner deletes its keys in slices. The long form has 10 M keys.
 func TestManyKeysInASlot(t *testing.T) {
 	keys := 200_000
 	if testkit.Scale() > 1 {

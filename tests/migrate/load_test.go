@@ -11,7 +11,7 @@ import (
 )
 
 // TestEndsDuringLoad: a writable replica sends a key by MIGRATE. The target accepts it while the replica loads a full
-// copy. The copy brings the key back, so MIGRATE deletes nothing and answers with an error.
+// copy. The full copy contains the key again, so MIGRATE deletes nothing and replies with an error.
 func TestEndsDuringLoad(t *testing.T) {
 	t.Parallel()
 	primary := testkit.Start(t)

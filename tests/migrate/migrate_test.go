@@ -45,7 +45,7 @@ func target(s *testkit.Server) (host, port string) {
 	return "127.0.0.1", strconv.Itoa(s.Port)
 }
 
-// TestMigrateBothWays: values of every type arrive whole, singly and together, at spindle and at redis-server.
+// TestMigrateBothWays: values of every type arrive complete, singly and together, at spindle and at redis-server.
 func TestMigrateBothWays(t *testing.T) {
 	servers := map[string]func() *testkit.Server{
 		"spindle": func() *testkit.Server { return testkit.Start(t) },
@@ -82,7 +82,7 @@ func TestMigrateBothWays(t *testing.T) {
 	}
 }
 
-// TestKeysOnTheirWay: while the target is slow, commands that name the keys wait, and others do not.
+// TestKeysOnTheirWay: while the target is slow, commands that name the moving keys wait, and others do not.
 func TestKeysOnTheirWay(t *testing.T) {
 	s, slow := testkit.Start(t), listen(t)
 	c, other, third := s.Dial(), s.Dial(), s.Dial()
@@ -123,7 +123,8 @@ func TestKeysOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestMigrateWithoutItsClient: if the client leaves, its keys are still deleted after they have arrived.
+// TestMigrateWithoutItsClient: if the client disconnects, the keys of its MIGRATE are still deleted after they have
+// arrived.
 func TestMigrateWithoutItsClient(t *testing.T) {
 	s, slow := testkit.Start(t), listen(t)
 	c, other := s.Dial(), s.Dial()
@@ -177,8 +178,8 @@ func TestMigrateErrors(t *testing.T) {
 			t.Errorf("MIGRATE %v: %s, redis-server says %s", call, got[0], got[1])
 		}
 	}
-	// Redis reuses a connection that an earlier call authenticated. Here a call without the password may not use
-	// it.
+	// Redis reuses a connection that an earlier call authenticated. In spindle, a call without the password may not use
+	// such a connection.
 	ours.Do("SET", "k", "v")
 	v, err := ours.Ask("MIGRATE", host, port, "", 0, 1000, "KEYS", "k")
 	if err != nil || !strings.Contains(v.Text, "NOAUTH") {
@@ -195,7 +196,7 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// read reads until it has found word.
+// read reads until it finds word.
 func read(t *testing.T, conn net.Conn, word string) {
 	conn.SetReadDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 	buf, n := make([]byte, 4096), 0

@@ -6,8 +6,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestMigrateUnderTLS: with tls-cluster MIGRATE uses TLS to the target's TLS port, as Redis does. It works from and
-// to redis-server too. A port without TLS is an error, and no key is lost.
+// TestMigrateUnderTLS: with tls-cluster MIGRATE uses TLS to the target's TLS port, as Redis does. It works to and from
+// redis-server too. If the port does not use TLS, the reply is an error, and no key is lost.
 func TestMigrateUnderTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	start := func(redis bool) (*testkit.Server, int) {

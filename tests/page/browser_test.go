@@ -78,7 +78,7 @@ func open(t *testing.T) *browser {
 	return b
 }
 
-// receive passes replies to the goroutines that wait for them, and collects complaints.
+// receive passes replies to the goroutines that wait for them, and collects the page's errors.
 func (b *browser) receive(from *os.File) {
 	in := bufio.NewReaderSize(from, 1<<20)
 	for {
@@ -107,8 +107,8 @@ func (b *browser) receive(from *os.File) {
 	}
 }
 
-// isComplaint reports whether an event shows a fault of the page. The first request has no token: its refusal is no
-// fault.
+// isComplaint reports whether an event shows an error of the page. The refusal of the first request is no error,
+// because that request has no token.
 func isComplaint(method, params string) bool {
 	isError := method == "Log.entryAdded" && strings.Contains(params, `"level":"error"`)
 	return method == "Runtime.exceptionThrown" || isError && !strings.Contains(params, "status of 401")
@@ -220,7 +220,7 @@ func (b *browser) typeText(text string) {
 	}
 }
 
-// picture returns a PNG of the page from its top.
+// picture returns a PNG of the page, starting at its top.
 func (b *browser) picture(width, height int) []byte {
 	var r struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true,

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A dashboard is a process over a folder.
+// A dashboard is a dashboard process with a folder as its store.
 type dashboard struct {
 	t     *testing.T
 	store string
@@ -36,7 +36,7 @@ func startDashboard(t *testing.T, more ...string) *dashboard {
 	return d
 }
 
-// startProxy starts a proxy of product shop with its figures.
+// startProxy starts a proxy of the product "shop" that serves its metrics.
 func (d *dashboard) startProxy(id string) *testkit.Server {
 	d.t.Helper()
 	port := testkit.FreePort(d.t)
@@ -45,7 +45,7 @@ func (d *dashboard) startProxy(id string) *testkit.Server {
 		"--admin-address", fmt.Sprintf("127.0.0.1:%d", testkit.FreePort(d.t))}})
 }
 
-// try sends a request with the token for writing, and returns the answer.
+// try sends a request with the token for writing, and returns the reply.
 func (d *dashboard) try(method, path, body string) (text string, err error) {
 	request, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *dashboard) try(method, path, body string) (text string, err error) {
 	return string(answer), err
 }
 
-// do is try that fails the test.
+// do is try, but an error fails the test.
 func (d *dashboard) do(method, path, body string) string {
 	d.t.Helper()
 	text, err := d.try(method, path, body)
@@ -76,7 +76,7 @@ func (d *dashboard) do(method, path, body string) string {
 	return text
 }
 
-// click clicks an element once it is there, can be seen and is enabled.
+// click clicks an element as soon as it exists, is visible and is enabled.
 func (b *browser) click(selector string) {
 	b.t.Helper()
 	quoted := strconv.Quote(selector)
@@ -86,7 +86,7 @@ func (b *browser) click(selector string) {
 	})()`, quoted))
 }
 
-// fill writes into a field of the dialogue, or ticks it with "on".
+// fill sets a field of the dialogue. The value "on" ticks a check box.
 func (b *browser) fill(field, value string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`(() => {
@@ -104,13 +104,13 @@ func (b *browser) confirm() {
 	b.await("!document.querySelector('dialog[open] [data-do=confirm]')")
 }
 
-// says waits for a text in an element.
+// says waits until an element contains a text.
 func (b *browser) says(id, text string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf("document.getElementById(%q)?.textContent.includes(%s)", id, strconv.Quote(text)))
 }
 
-// giveToken gives the page its token, by keyboard.
+// giveToken types the token into the page.
 func (b *browser) giveToken() {
 	b.t.Helper()
 	b.await("document.activeElement.id === 'field-secret'")
@@ -120,7 +120,7 @@ func (b *browser) giveToken() {
 	b.says("token", "dashboard-write-token")
 }
 
-// awaitMove waits until the page shows a move in a state.
+// awaitMove waits until the page shows a move in the given state.
 func (b *browser) awaitMove(state string) {
 	b.t.Helper()
 	testkit.Until(b.t, testkit.Slowly(120*time.Second), "a move that is "+state, func() error {
@@ -131,7 +131,7 @@ func (b *browser) awaitMove(state string) {
 	})
 }
 
-// addGroup adds a group by the page.
+// addGroup adds a group through the page.
 func (b *browser) addGroup(id, primary, replicas string) {
 	b.t.Helper()
 	b.click("#add-group")
@@ -142,8 +142,8 @@ func (b *browser) addGroup(id, primary, replicas string) {
 	b.says("groups", primary)
 }
 
-// complainOf fails the test for errors of the page that are not among those that the test causes. On a busy host the
-// dashboard may not get an answer in time, and then says 502: the page asks again.
+// complainOf fails the test if the page had errors that the test did not cause. A status of 502 is always allowed: on a
+// busy host the dashboard may get no reply in time, and the page asks again.
 func (b *browser) complainOf(t *testing.T, expected ...string) {
 	t.Helper()
 	expected = append(expected, "status of 502")
@@ -158,8 +158,8 @@ func (b *browser) complainOf(t *testing.T, expected ...string) {
 	}
 }
 
-// TestDashboardPage: an operator creates a product over three servers, adds a group, rebalances with a preview, watches
-// the move, promotes, drains and removes. A killed server is seen.
+// TestDashboardPage: an operator creates a product over three servers, adds a group, rebalances with a preview, and
+// watches the move. Then the operator promotes, drains and removes. The page shows that a server was killed.
 func TestDashboardPage(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -252,7 +252,7 @@ func TestDashboardPage(t *testing.T) {
 	b.confirm()
 	b.await("!document.querySelector(\"[aria-label='Manage a']\")")
 
-	// A killed server is seen.
+	// The page shows that a server was killed.
 	stop()
 	b.await("document.getElementById('troubles').hidden")
 	servers[2].Kill()
@@ -269,7 +269,7 @@ func TestDashboardPage(t *testing.T) {
 	b.complainOf(t)
 }
 
-// walks checks that the page can be used without a mouse.
+// walks checks that the page can be used with the keyboard alone.
 func walks(t *testing.T, b *browser) {
 	t.Helper()
 	eval[any](b, "document.activeElement.blur()")
@@ -305,7 +305,7 @@ func walks(t *testing.T, b *browser) {
 	b.says("slot", "Slot 1: ")
 }
 
-// picture keeps a picture in the folder that SPINDLE_SCREENS names.
+// picture saves a picture in the folder that SPINDLE_SCREENS names.
 func picture(t *testing.T, b *browser, name string, width, height int) {
 	t.Helper()
 	dir := os.Getenv("SPINDLE_SCREENS")
@@ -317,7 +317,7 @@ func picture(t *testing.T, b *browser, name string, width, height int) {
 	}
 }
 
-// fits checks that nothing stands out of the window.
+// fits checks that nothing extends beyond the window.
 func fits(t *testing.T, b *browser, width int) {
 	t.Helper()
 	wide := eval[[]string](b, `[...document.querySelectorAll('body *')]
@@ -333,8 +333,8 @@ func fits(t *testing.T, b *browser, width int) {
 	}
 }
 
-// TestDashboardOperators: a wrong token is refused and kept nowhere, and a reader is asked for a token. When two
-// operators start the same plan, there is one move and one refusal.
+// TestDashboardOperators: a wrong token is refused and not stored, and a reader is asked for a token. When two
+// operators start the same plan, one move starts, and the other request is refused.
 func TestDashboardOperators(t *testing.T) {
 	t.Parallel()
 	one, two := open(t), open(t)
@@ -384,8 +384,8 @@ func TestDashboardOperators(t *testing.T) {
 	two.complainOf(t, "401", "403", "409")
 }
 
-// TestDashboardOfMany: with 100 shards of two servers each and 50 proxies the page draws quickly. Markup in any name
-// stays text.
+// TestDashboardOfMany: with 100 shards of two servers each and 50 proxies, the page draws quickly. Markup in any name
+// is shown as text.
 func TestDashboardOfMany(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -411,7 +411,7 @@ func TestDashboardOfMany(t *testing.T) {
 	b.await("document.querySelectorAll('#proxies tbody tr').length === 50")
 	b.says("groups", "onerror=")
 	b.says("proxies", "<script>")
-	// The machine has other work: one quick drawing shows that it can be quick.
+	// The machine has other work, so one quick drawing is enough.
 	b.await("performance.getEntriesByName('draw').some((e) => e.duration < 200)")
 	if n := eval[int](b, "document.querySelectorAll('img, iframe, main script').length"); n != 0 {
 		t.Errorf("%d elements were made of names", n)
@@ -420,7 +420,7 @@ func TestDashboardOfMany(t *testing.T) {
 		t.Errorf("markup ran: the title is %q", title)
 	}
 	picture(t, b, "dashboard-many", 1280, 1600)
-	// The focus stays on a button from one look to the next.
+	// The focus stays on a button when the page is drawn again.
 	eval[any](b, "document.querySelector(\"[aria-label='Manage s50']\").focus()")
 	eval[any](b, "window.seen = performance.getEntriesByName('draw').at(-1).startTime")
 	b.await("performance.getEntriesByName('draw').at(-1).startTime > window.seen")
@@ -435,7 +435,7 @@ func TestDashboardOfMany(t *testing.T) {
 	b.complainOf(t)
 }
 
-// many returns two overviews of a large product, whose figures differ.
+// many returns two overviews of a large product with different figures.
 func many(rng *rand.Rand) (answers []map[string]any) {
 	traffic := func() map[string]any {
 		return map[string]any{"calls": rng.Float64() * 1e5, "errors": rng.Float64(), "queue": rng.IntN(50),

@@ -52,7 +52,7 @@ func (v visit) make(t *testing.T, url string) (status int, body string, header h
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// bearing carries the token, and announces JSON.
+// bearing has the headers with the token and the content type JSON.
 var bearing = map[string]string{"Authorization": "Bearer " + token, "Content-Type": "application/json"}
 
 // TestGuard: a request without the token, from a foreign page or with a forged host name is refused.
@@ -114,7 +114,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// say sends a line to the console and returns its answer.
+// say sends a line to the console and returns its reply.
 func say(t *testing.T, url, line string) (answer string) {
 	t.Helper()
 	v := visit{method: "POST", path: "/live/console", body: `{"line":` + strconv.Quote(line) + `}`, header: bearing}
@@ -122,8 +122,8 @@ func say(t *testing.T, url, line string) (answer string) {
 	return answer
 }
 
-// TestLongConsoleReplies: a command that would hold up all clients is refused, and the error names the command to
-// use instead. A reply that is too long is refused too, and its memory is freed.
+// TestLongConsoleReplies: a command that would delay all clients is refused, and the error names the command to use
+// instead. A reply that is too long is refused too, and its memory is freed.
 func TestLongConsoleReplies(t *testing.T) {
 	t.Parallel()
 	s, url := serve(t)
@@ -160,7 +160,7 @@ func TestLongConsoleReplies(t *testing.T) {
 	}
 }
 
-// TestConsoleIsNamed: the slow log, the stall log and MONITOR show that a command came from the console, and its
+// TestConsoleIsNamed: the slow log, the stall log and MONITOR show that a command came from the console, with its
 // address.
 func TestConsoleIsNamed(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,8 @@ func TestConsoleUserOfThePage(t *testing.T) {
 	}
 }
 
-// TestConsoleLines: which lines the console accepts, and what it shows. None may change data, wait or subscribe.
+// TestConsoleLines: the console accepts the right lines, and shows their replies. It accepts no line that would change
+// data, wait or subscribe.
 func TestConsoleLines(t *testing.T) {
 	t.Parallel()
 	s, url := serve(t, "--busy-reply-threshold", "50")
@@ -368,7 +369,7 @@ func TestForeignHostWithoutToken(t *testing.T) {
 	}
 }
 
-// TestIdleConnections: idle connections make room for new ones, and their number is limited.
+// TestIdleConnections: idle connections are closed to admit new ones, and their number is limited.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	_, url := serve(t)
@@ -393,8 +394,8 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// TestCollectorsDuringATurn: while a command holds the turn, only a few metric requests and console commands wait
-// for it. The others are refused with the reason.
+// TestCollectorsDuringATurn: while a command holds the turn, only a few metric requests and console commands wait for
+// it. The others are refused, with the reason.
 func TestCollectorsDuringATurn(t *testing.T) {
 	t.Parallel()
 	s, url := serve(t, "--admin-port", strconv.Itoa(testkit.FreePort(t)))

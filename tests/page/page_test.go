@@ -31,7 +31,7 @@ func serve(t *testing.T, args ...string) (s *testkit.Server, url string) {
 	return s, "http://" + address
 }
 
-// enter opens the page and types the token, as a reader does.
+// enter opens the page and types the token, as an operator does.
 func (b *browser) enter(url string) {
 	b.show(url)
 	b.await("!document.getElementById('login').hidden")
@@ -69,13 +69,13 @@ func load(t *testing.T, s *testkit.Server) (stop func()) {
 	return sync.OnceFunc(func() { close(over); workers.Wait() })
 }
 
-// fields returns the figures that the page shows, all from one request to the server.
+// fields returns the figures that the page shows. All come from one request to the server.
 func fields(b *browser) map[string]string {
 	return eval[map[string]string](b, `Object.fromEntries(
 		[...document.querySelectorAll('[data-field]')].map((e) => [e.dataset.field, e.dataset.value]))`)
 }
 
-// look makes the page ask the server now, and waits until it has drawn the answer.
+// look makes the page query the server now, and waits until the page has drawn the reply.
 func (b *browser) look() {
 	b.t.Helper()
 	looks := eval[int](b, `(() => {
@@ -85,7 +85,7 @@ func (b *browser) look() {
 	b.await(fmt.Sprintf("Number(document.body.dataset.looks) > %d", looks))
 }
 
-// pause has the page ask only when the test wants it to.
+// pause makes the page query the server only when the test calls look.
 func (b *browser) pause() {
 	b.t.Helper()
 	b.await(`document.getElementById('pause').getAttribute('aria-pressed') === 'true' ||
@@ -93,14 +93,14 @@ func (b *browser) pause() {
 	b.look()
 }
 
-// growing are fields that only grow.
+// growing lists fields that only grow.
 var growing = []string{
 	"total_commands_processed", "keyspace_hits", "keyspace_misses", "eventloop_cycles", "total_connections_received",
 	"total_error_replies", "expired_keys", "evicted_keys", "rdb_saves", "longest_turn_usec", "most_commands_per_turn",
 	"used_memory_peak", "duties_duration_sum",
 }
 
-// moving are fields that differ between two looks at an idle server: each look is a turn, and time passes.
+// moving lists fields that differ between two queries of an idle server: each query takes a turn, and time passes.
 var moving = map[string]float64{ // the part by which they may differ
 	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
 	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
@@ -108,7 +108,7 @@ var moving = map[string]float64{ // the part by which they may differ
 	"total_commands_processed": 0.01,
 }
 
-// since are fields about the last seconds only.
+// since lists fields that are only about the last seconds.
 var since = map[string]bool{
 	"instantaneous_ops_per_sec": true, "instantaneous_input_kbps": true, "instantaneous_output_kbps": true,
 	"instantaneous_eventloop_cycles_per_sec": true, "instantaneous_eventloop_duration_usec": true,
@@ -186,7 +186,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// timeIn is the time in the name of a chart.
+// timeIn returns the time in the name of a chart.
 func timeIn(label string) string {
 	_, rest, _ := strings.Cut(label, " at ")
 	at, _, _ := strings.Cut(rest, ": ")
@@ -354,7 +354,7 @@ func TestKeyboard(t *testing.T) {
 	}
 }
 
-// cutText returns what is cut by its box or stands out of the window.
+// cutText returns the texts that their boxes truncate or that extend beyond the window.
 const cutText = `[...document.querySelectorAll('body *')]
 	.filter((e) => e.getClientRects().length && !e.closest('.uplot, svg, pre, .skip'))
 	.filter((e) => e.getBoundingClientRect().right > innerWidth + 1 ||
@@ -362,7 +362,7 @@ const cutText = `[...document.querySelectorAll('body *')]
 		e.parentElement.clientWidth && e.getBoundingClientRect().right > e.parentElement.getBoundingClientRect().right + 1)
 	.map((e) => e.outerHTML.slice(0, 160))`
 
-// screens are the pages that are looked at. Those with a picture are shown in doc/.
+// screens are the pages that the test checks. Those with a picture are shown in doc/.
 var screens = []struct {
 	width, height int
 	theme         string
@@ -372,8 +372,8 @@ var screens = []struct {
 	{1280, 1500, "dark", ""}, {1920, 1500, "dark", "live-1920.png"}, {1920, 1500, "light", ""},
 }
 
-// TestScreens: no text is cut on a phone, a desktop and a wall, light and dark. Every chart has its axes.
-// SPINDLE_SCREENS names a folder for pictures; the figures then grow for some minutes first.
+// TestScreens: no text is truncated on a phone, a desktop and a wall screen, light and dark. Every chart has its axes.
+// If SPINDLE_SCREENS names a folder for pictures, the figures first grow for some minutes.
 func TestScreens(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -442,7 +442,7 @@ func populate(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// live has things happen for some minutes, so that the charts have something to show.
+// live causes activity for some minutes, so that the charts have something to show.
 func live(t *testing.T, s *testkit.Server) {
 	pause := func() { time.Sleep(20 * time.Second) }
 	for round := range 6 {
@@ -463,7 +463,7 @@ func live(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be seen.
+// TestCharts: a drag zooms all charts, a click in the legend hides a series, and a command's own latency can be shown.
 // Lines have gaps where nothing was measured.
 func TestCharts(t *testing.T) {
 	t.Parallel()
@@ -512,7 +512,8 @@ func TestCharts(t *testing.T) {
 	}
 }
 
-// TestTables: a click on a heading sorts, typing filters, and a long name keeps its ends and has the whole in a tip.
+// TestTables: a click on a heading sorts, and typing filters. A long name is shown with its begin and end, and in full
+// in a tooltip.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -560,8 +561,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestNothingIsAskedWithoutAToken: the page asks once, shows a form that is no alarm, and asks again when it has a
-// token.
+// TestNothingIsAskedWithoutAToken: without a token, the page sends one request and shows a form, without an alarm. It
+// sends requests again when it has a token.
 func TestNothingIsAskedWithoutAToken(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -582,15 +583,15 @@ func TestNothingIsAskedWithoutAToken(t *testing.T) {
 	b.says("refused", "not the token")
 }
 
-// states waits until the line of state names something, with a link to its panel.
+// states waits until the line of state contains part, with a link to the panel.
 func (b *browser) states(part, panel string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`[...document.querySelectorAll('#troubles li')].some((e) =>
 		e.querySelector('.text').textContent.includes(%s) && e.querySelector('a').hash === '#%s')`, strconv.Quote(part), panel))
 }
 
-// TestHeldTurn: while a command holds the turn, the page says so, and names the client. It continues when the command
-// is over, and then lists the trouble as past.
+// TestHeldTurn: while a command holds the turn, the page shows it, and names the client. When the command ends, the
+// page continues, and then lists the trouble as past.
 func TestHeldTurn(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -618,7 +619,7 @@ func TestHeldTurn(t *testing.T) {
 	b.await("!document.getElementById('troubles').textContent.includes('A slow script')")
 }
 
-// TestSlotsAndReplicas: the panels of a cluster node, of a primary with a replica, and of the replica.
+// TestSlotsAndReplicas: the panels are right for a cluster node, for a primary with a replica, and for the replica.
 func TestSlotsAndReplicas(t *testing.T) {
 	t.Parallel()
 	b := open(t)

@@ -19,7 +19,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A fault is planted on a real server. Within ten seconds the first screen of the page has to name it.
+// A fault is caused on a real server. The first screen of the page has to name it within ten seconds.
 type fault struct {
 	name   string
 	serve  func(t *testing.T) (s *testkit.Server, url string) // nil: a plain server
@@ -47,11 +47,11 @@ var faults = []fault{
 		panel: "persistence"},
 }
 
-// recordFile is the record of the trial that is kept.
+// recordFile is the committed record of the trial.
 const recordFile = "trial.txt"
 
-// TestTrial plants ten faults, one after another. SPINDLE_TRIAL names a file for the record: what was planted, after
-// how many seconds the line of state named it, and what it said.
+// TestTrial causes ten faults, one after another. SPINDLE_TRIAL names a file for the record. It has each fault, the
+// number of seconds until the line of state named it, and the text of that line.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -92,7 +92,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// steady is a text without the port of a client, which is another one each time.
+// steady returns a text without the port of a client, which differs each time.
 func steady(text string) string {
 	before, rest, found := strings.Cut(text, "(127.0.0.1:")
 	if _, after, ok := strings.Cut(rest, ")"); found && ok {
@@ -101,7 +101,7 @@ func steady(text string) string {
 	return text
 }
 
-// TestRecord: the record that is kept has all faults, each within ten seconds.
+// TestRecord: the committed record has all faults, each named within ten seconds.
 func TestRecord(t *testing.T) {
 	record, err := os.ReadFile(recordFile)
 	if err != nil {
@@ -141,7 +141,7 @@ func plantBigKey(t *testing.T, s *testkit.Server) {
 	testkit.Pipe(t, s.Dial(), 300_000, func(i int) []any { return []any{"RPUSH", "cart:42", "item " + strconv.Itoa(i)} })
 }
 
-// plantLag stops a replica's process.
+// plantLag suspends a replica's process.
 func plantLag(t *testing.T, s *testkit.Server) {
 	replica := testkit.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(s.Port))
 	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
@@ -170,7 +170,7 @@ func serveSmallDisk(t *testing.T) (s *testkit.Server, url string) {
 	return s, url
 }
 
-// plantFullDisk writes until the append-only file takes no more.
+// plantFullDisk writes until the append-only file cannot grow any more.
 func plantFullDisk(t *testing.T, s *testkit.Server) {
 	limit := unix.Rlimit{Cur: 2 << 20, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(s.PID, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
@@ -259,7 +259,7 @@ func serveNode(t *testing.T) (s *testkit.Server, url string) {
 
 func plantSlot(_ *testing.T, s *testkit.Server) { s.Do("CLUSTER", "DELSLOTS", 100) }
 
-// plantStuckSync has strace hold up each sync of the server, as a disk that hangs does.
+// plantStuckSync makes strace delay each sync of the server, as on a disk that hangs.
 func plantStuckSync(t *testing.T, s *testkit.Server) {
 	program, err := exec.LookPath("strace")
 	if err != nil {

@@ -24,7 +24,7 @@ func launchWith(t *testing.T, lines string) (s *testkit.Server, conf string) {
 	return testkit.Launch(t, testkit.Spec{Bare: true, Dir: dir, Port: port, Args: []string{conf}}), conf
 }
 
-// says fails unless the reply to args is want, or an error that begins with want.
+// says fails the test unless the reply to args is want, or an error that begins with want.
 func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 	t.Helper()
 	v, err := c.Do(args...)
@@ -33,8 +33,8 @@ func says(t *testing.T, c *respclient.Client, want string, args ...any) {
 	}
 }
 
-// TestUsersOfTheConfiguration: user lines create users. CONFIG REWRITE writes their present rules, and the next
-// start reads them.
+// TestUsersOfTheConfiguration: user lines create users. CONFIG REWRITE writes their current rules, and the next start
+// reads them.
 func TestUsersOfTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s, conf := launchWith(t,
@@ -113,8 +113,8 @@ func TestFilesKeepTheirMode(t *testing.T) {
 	}
 }
 
-// TestNoLinesFromClients: no text from a client or replica can begin a line of the configuration file or of INFO.
-// None leaves a line that cannot be read again.
+// TestNoLinesFromClients: no text from a client or replica can begin a line of the configuration file or of INFO. No
+// such text can leave a line that cannot be read again.
 func TestNoLinesFromClients(t *testing.T) {
 	s, conf := launchWith(t, "")
 	c := s.Dial()
@@ -188,7 +188,7 @@ func TestUsersOfAFile(t *testing.T) {
 	}
 }
 
-// TestUsersRefused: an error in the users ends the start, with the line or the reason.
+// TestUsersRefused: a server whose configured users have an error does not start. It logs the line or the reason.
 func TestUsersRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(dir+"/bad.acl", []byte("user a on\nuser a on\n"), 0o644); err != nil {
@@ -239,8 +239,8 @@ func TestRequirePass(t *testing.T) {
 	says(t, s.Dial(), "PONG", "PING")
 }
 
-// TestRefusalsAreLogged: ACL LOG shows which user was refused what and where, and INFO counts it. CONFIG RESETSTAT
-// resets the counts.
+// TestRefusalsAreLogged: ACL LOG shows the user, the object and the context of each refusal, and INFO counts the
+// refusals. CONFIG RESETSTAT resets the counts.
 func TestRefusalsAreLogged(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -281,7 +281,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// TestDeletedUser: a deleted user's clients are closed on every loop, the caller after its reply.
+// TestDeletedUser: a deleted user's clients are closed on every loop. If the client that deletes the user is one of
+// them, it is closed after its reply.
 func TestDeletedUser(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.Do("ACL", "SETUSER", "bob", "on", "nopass", "~*", "+@all")

@@ -35,8 +35,8 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	return r.StatusCode, string(text)
 }
 
-// TestAdminAddress: metrics agree with INFO, and there are health, profiles and traces. Without the setting there
-// is no such address.
+// TestAdminAddress: the metrics agree with INFO, and the address serves health, profiles and traces. Without the
+// setting there is no such address.
 func TestAdminAddress(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
@@ -65,7 +65,7 @@ func TestAdminAddress(t *testing.T) {
 	}
 }
 
-// TestHalfRequests: connections whose request does not arrive do not keep others out.
+// TestHalfRequests: connections with incomplete requests do not keep other clients out.
 func TestHalfRequests(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address)
@@ -98,7 +98,7 @@ func TestHalfRequests(t *testing.T) {
 	}
 }
 
-// stuff opens n connections that send text as far as the server accepts it, and read nothing.
+// stuff opens n connections that send text until the server accepts no more, and that never read.
 func stuff(t *testing.T, address string, n int, text string) (all []net.Conn) {
 	t.Helper()
 	for range n {
@@ -122,8 +122,8 @@ func pipelined(n int) string {
 	return strings.Repeat("GET /live/app.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", n)
 }
 
-// TestBusyRequests: connections with long requests or unread replies do not keep others out. With a token set, they
-// do not end the request of a client that has shown the token.
+// TestBusyRequests: connections with long requests or unread replies do not keep other clients out. If a token is set,
+// they do not interrupt the request of a client that has sent the token.
 func TestBusyRequests(t *testing.T) {
 	t.Parallel()
 	heap := "GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -165,7 +165,7 @@ func TestBusyRequests(t *testing.T) {
 	}
 }
 
-// trace takes an execution trace of this many seconds. It closes began when the reply has begun.
+// trace takes an execution trace of this many seconds. It closes began when the reply begins.
 func trace(address, token string, seconds int, began chan struct{}) error {
 	r, err := http.Get(fmt.Sprintf("http://:%s@%s/debug/pprof/trace?seconds=%d", token, address, seconds))
 	close(began)
@@ -180,8 +180,8 @@ func trace(address, token string, seconds int, began chan struct{}) error {
 	return err
 }
 
-// TestUnreadReplies: a client that does not read the page's files is soon disconnected, and so is one that does not
-// read refusals.
+// TestUnreadReplies: a client that does not read the page's files is soon disconnected, and so is a client that does
+// not read refusals.
 func TestUnreadReplies(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -200,7 +200,8 @@ func TestUnreadReplies(t *testing.T) {
 	}
 }
 
-// TestProfilesAtOnce: when enough profiles run at once, the next one is refused with the reason, until one ends.
+// TestProfilesAtOnce: when the maximum number of profiles run at once, another one is refused with the reason, until
+// one ends.
 func TestProfilesAtOnce(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	testkit.Start(t, "--admin-address", address)
@@ -329,7 +330,7 @@ func TestHealthWhileLoading(t *testing.T) {
 	}
 }
 
-// TestHealthFor: conditions that a balancer may add to the server's own state.
+// TestHealthFor: /healthz also checks conditions that a load balancer names in its request.
 func TestHealthFor(t *testing.T) {
 	address := func() string { return "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t)) }
 	primaryAt, replicaAt := address(), address()
@@ -372,7 +373,7 @@ func TestHealthFor(t *testing.T) {
 	ask(replicaAt, "?role=primary&max-lag=1", 200, "ok\n")
 }
 
-// TestAdminTLS: the admin address under TLS uses the tls-* directives, and new certificates at once.
+// TestAdminTLS: under TLS the admin address uses the tls-* directives, and new certificates take effect at once.
 func TestAdminTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -418,8 +419,8 @@ func TestAdminTLS(t *testing.T) {
 	}
 }
 
-// TestAdminTLSWithoutCertificates: if TLS is set and has no certificates, there is no admin address without TLS
-// instead.
+// TestAdminTLSWithoutCertificates: if TLS is set and there are no certificates, the server opens no admin address, not
+// even one without TLS.
 func TestAdminTLSWithoutCertificates(t *testing.T) {
 	out, code := testkit.Run(t, testkit.Slowly(20*time.Second), "", testkit.Spindle(t), "--port", "0", "--unixsocket",
 		t.TempDir()+"/s",
@@ -429,8 +430,8 @@ func TestAdminTLSWithoutCertificates(t *testing.T) {
 	}
 }
 
-// TestStartLineOfTheAdminAddress: the start's line names the admin address once it is open, and not if it is
-// refused.
+// TestStartLineOfTheAdminAddress: the log line of the start names the admin address once it is open. If the address
+// cannot be opened, the line does not name it.
 func TestStartLineOfTheAdminAddress(t *testing.T) {
 	port := testkit.FreePort(t)
 	s := testkit.Start(t, "--admin-address", "127.0.0.1:"+strconv.Itoa(port))

@@ -12,7 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBackends: a server with each reactor-backend answers, and INFO says what it waits with.
+// TestBackends: a server with each reactor-backend replies to clients, and INFO names the multiplexing call of the
+// backend.
 func TestBackends(t *testing.T) {
 	for _, name := range []string{"gnet", "epoll", "io_uring", "netpoll"} {
 		s := testkit.Start(t, "--reactor-backend", name)
@@ -27,7 +28,7 @@ func TestBackends(t *testing.T) {
 	}
 }
 
-// TestForbiddenIOUring: where io_uring is forbidden, as in containers, the log says so once and gnet serves.
+// TestForbiddenIOUring: where io_uring is forbidden, as in containers, the log says so once, and the server uses gnet.
 func TestForbiddenIOUring(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -49,10 +50,12 @@ func TestForbiddenIOUring(t *testing.T) {
 	}
 }
 
-// forbidden is the environment's name for a program that this test binary becomes, without the right to use io_uring.
+// forbidden is an environment variable. It names the program that this test binary becomes, without the right to use
+// io_uring.
 const forbidden = "TEST_WITHOUT_IO_URING"
 
-// becomeForbidden has the kernel refuse io_uring_setup, and replaces this process by program. It returns on an error.
+// becomeForbidden makes the kernel refuse io_uring_setup, and replaces this process by program. It returns only on an
+// error.
 func becomeForbidden(program string) error {
 	runtime.LockOSThread()
 	filter := []unix.SockFilter{

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// sizes returns the lengths of keys beyond the bound, by "type db key", from a scan of all keys.
+// sizes returns the lengths of all keys above the bound, by "type db key". It SCANs all keys.
 func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 	t.Helper()
 	found := map[string]int64{}
@@ -39,7 +39,7 @@ func sizes(t *testing.T, s *testkit.Server, databases int) map[string]int64 {
 	return found
 }
 
-// told returns the same from BIGKEYS, with the order.
+// told returns the lengths from BIGKEYS, by "type db key", and also their order.
 func told(t *testing.T, s *testkit.Server, count int) (found map[string]int64, order map[string][]int64) {
 	t.Helper()
 	found, order = map[string]int64{}, map[string][]int64{}
@@ -62,7 +62,7 @@ func told(t *testing.T, s *testkit.Server, count int) (found map[string]int64, o
 	return found, order
 }
 
-// agree compares BIGKEYS with a scan: all of a few keys, or the ten largest of each type.
+// agree compares BIGKEYS with a SCAN: all keys if there are few, otherwise the ten largest of each type.
 func agree(t *testing.T, s *testkit.Server, databases int, when string) {
 	t.Helper()
 	want := sizes(t, s, databases)
@@ -92,7 +92,7 @@ func agree(t *testing.T, s *testkit.Server, databases int, when string) {
 	}
 }
 
-// TestBigKeysModel: after random commands that create, change, move and remove keys, BIGKEYS and a scan agree. They
+// TestBigKeysModel: after random commands that create, change, move and remove keys, BIGKEYS and a SCAN agree. They
 // also agree after a reload, on a replica, and after evictions.
 func TestBigKeysModel(t *testing.T) {
 	const databases, keys = 3, 12
@@ -227,8 +227,8 @@ func TestBigKeysModel(t *testing.T) {
 	agree(t, s, databases, "after evictions")
 }
 
-// TestBigKeysCommand: its forms and errors, a filter as a module's type, /metrics, and the setting that disables
-// it.
+// TestBigKeysCommand: the forms and errors of the command are right, and a filter is listed as a module's type.
+// /metrics has the figures, and a setting disables them.
 func TestBigKeysCommand(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)

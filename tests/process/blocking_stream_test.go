@@ -6,8 +6,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBlockedOnStreams: a client that waits for entries gets the new ones. XREADGROUP gets an error when its group
-// is destroyed. No other event unblocks a client. The expected replies are the reference's.
+// TestBlockedOnStreams: a client that waits for entries gets the new ones. XREADGROUP gets an error when its group is
+// destroyed. No other event unblocks a client. The expected replies are those of Redis.
 func TestBlockedOnStreams(t *testing.T) {
 	s := testkit.Start(t)
 	const (

@@ -33,7 +33,7 @@ func (w *waitingRoom) await(args ...any) *waiter {
 	return p
 }
 
-// gets compares the waiter's reply, as one line without quotes.
+// gets compares the waiter's reply with want, as one line without quotes.
 func (p *waiter) gets(want string) {
 	p.t.Helper()
 	v, err := p.Receive()
@@ -45,7 +45,7 @@ func (p *waiter) gets(want string) {
 	}
 }
 
-// A waitingRoom is a server and the number of clients that wait there.
+// A waitingRoom is a server, with the number of its waiting clients.
 type waitingRoom struct {
 	t testing.TB
 	s *testkit.Server
@@ -65,8 +65,8 @@ func (w *waitingRoom) list(key, want string) {
 	}
 }
 
-// TestBlockedOnLists: clients that wait for lists are served in order, by every command that creates a list, and by
-// no other.
+// TestBlockedOnLists: clients that wait for lists are served in order, by every command that creates a list. No other
+// command serves them.
 func TestBlockedOnLists(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	for name, f := range map[string]func(w *waitingRoom){
@@ -154,7 +154,8 @@ func TestBlockedOnLists(t *testing.T) {
 				s.Do("ZADD", key, 1, "x")
 			}
 			s.Do("MULTI")
-			// A key that does not exist afterwards is not ready, so it has no place in the order of ready keys.
+			// A key that does not exist after the transaction is not ready, so it has no place in the order of ready
+			// keys.
 			s.Do("FLUSHALL")
 			for i := range keys {
 				s.Do("RPUSH", keys[len(keys)-1-i], i)

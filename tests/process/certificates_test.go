@@ -17,8 +17,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCertificateNamesUser: with tls-auth-clients-user a client's certificate says which ACL user it is, as in Valkey
-// 9.1. A name of no enabled user leaves the default user, and goes into ACL LOG.
+// TestCertificateNamesUser: with tls-auth-clients-user a field of a client's certificate names the client's ACL user,
+// as in Valkey 9.1. If the field names no enabled user, the client stays the default user, and ACL LOG gets an entry.
 func TestCertificateNamesUser(t *testing.T) {
 	cn := asn1.ObjectIdentifier{2, 5, 4, 3}
 	names := func(all ...string) pkix.Name {
@@ -75,7 +75,7 @@ func TestCertificateNamesUser(t *testing.T) {
 				logged["stranger"] != 1 || logged["alice2"] != 1 || logged["alice\x00.example"] != 1 {
 				t.Errorf("acl_access_denied_tls_cert:%d, ACL LOG %v", n, logged)
 			}
-			// The rights are the user's. RESET makes it the default user, and a password still counts.
+			// The client has the user's rights. RESET makes it the default user, and AUTH with a password still works.
 			c := dial("alice")
 			if v, _ := c.Do("GET", "k"); !strings.HasPrefix(v.Text, "NOPERM") {
 				t.Errorf("GET: %v", v)
@@ -99,7 +99,7 @@ func TestCertificateNamesUser(t *testing.T) {
 }
 
 // TestCertificatesAreReadAgain: with tls-auto-reload-interval later handshakes use a new certificate, and INFO tls
-// shows it, as in Valkey 9.1. A wrong file leaves the old one in use.
+// shows it, as in Valkey 9.1. If the new file is invalid, the old certificate stays in use.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {

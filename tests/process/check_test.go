@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCheckRDB: under the name redis-check-rdb, spindle prints that tool's lines about a whole file, and has its
-// exit code. The files come from either server.
+// TestCheckRDB: under the name redis-check-rdb, spindle prints that tool's lines about a valid file, and has its exit
+// code. The files come from either server.
 func TestCheckRDB(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "redis-check-rdb")
 	if err := os.Symlink(testkit.Spindle(t), link); err != nil {
@@ -61,8 +61,9 @@ func TestCheckRDB(t *testing.T) {
 	}
 }
 
-// TestCheckAOF: under the name redis-check-aof, spindle prints that tool's lines and has its exit code. --fix cuts
-// at the same place. The logs come from either server: whole, cut, and with transactions that begin or end twice.
+// TestCheckAOF: under the name redis-check-aof, spindle prints that tool's lines and has its exit code. --fix truncates
+// at the same place. The logs come from either server: complete, truncated, and with transactions that begin or end
+// twice.
 func TestCheckAOF(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "redis-check-aof")

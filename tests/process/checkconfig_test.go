@@ -11,14 +11,15 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A damage is lines that damage a configuration, and the number of the first line that a start refuses, from 1.
+// A damage has lines that make a configuration invalid. It also has the number of the first line that a start refuses,
+// counted from 1.
 type damage struct {
 	lines string
 	at    int
 }
 
-// damages returns more than a hundred: several for one directive of each kind, and one for each other error that a
-// start refuses.
+// damages returns more than a hundred: several for one directive of each kind, and one for each other error for which a
+// start is refused.
 func damages(t *testing.T, dir string) []damage {
 	s := testkit.Start(t)
 	var all []damage
@@ -71,8 +72,8 @@ func damages(t *testing.T, dir string) []damage {
 		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
-// TestCheckConfig compares --check-config with a start, for more than a hundred damaged files. It refuses what a
-// start refuses, and names that line and no other. It makes and changes no file.
+// TestCheckConfig compares --check-config with a start, for more than a hundred invalid files. Both refuse the same
+// files and name the same line. --check-config creates and changes no file.
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -138,8 +139,8 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// TestConfigWords: after a mistake in a configuration, the message suggests the probable word. Messages are in the
-// order of lines. Those of an included file are at the line that includes it.
+// TestConfigWords: for a mistake in a configuration, the message suggests the word that was probably meant. Messages
+// are in the order of lines. Messages about an included file appear at the line that includes it.
 func TestConfigWords(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -177,7 +178,8 @@ func TestConfigWords(t *testing.T) {
 	}
 }
 
-// TestCheckConfigTakes: --check-config accepts what a start accepts, and names the settings without an effect.
+// TestCheckConfigTakes: --check-config accepts the files that a start accepts, and lists the settings without an
+// effect.
 func TestCheckConfigTakes(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.conf")

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// logged returns the entries of a command log, the oldest first: bytes and the command's name. Those of
-// COMMANDLOG itself are left out.
+// logged returns the entries of a command log, the oldest first: the size in bytes and the command's name. It leaves
+// out COMMANDLOG itself.
 func logged(t *testing.T, s *testkit.Server, log string) string {
 	t.Helper()
 	v := s.Do("COMMANDLOG", "GET", -1, log)
@@ -27,8 +27,9 @@ func logged(t *testing.T, s *testkit.Server, log string) string {
 	return strings.Join(list, ", ")
 }
 
-// TestCommandlogSizes: COMMANDLOG has the sizes of pipelined requests and of one whose argument is streamed. It has
-// those of a reply made of chunks and of a script that lends the turn. A client that wants no reply has none.
+// TestCommandlogSizes: COMMANDLOG has the sizes of pipelined requests, and of a request with a streamed argument. It
+// also has the sizes of a reply made of chunks, and of a script that lends the turn. A reply that the client does not
+// want has no size.
 func TestCommandlogSizes(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--commandlog-request-larger-than", "200", "--commandlog-reply-larger-than", "200")

@@ -26,7 +26,7 @@ func TestPanicIsInTheLog(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.Do("DEBUG", "LOG", "first line of the new file")
-				// The file is checked every 5 s.
+				// The server checks the file every 5 s.
 				testkit.Until(t, testkit.Slowly(30*time.Second), "the old file is let go of", func() error {
 					return testkit.Equal(slices.Contains(open(t, s.PID), s.File("log.old")), false)
 				})
@@ -50,7 +50,7 @@ func TestPanicIsInTheLog(t *testing.T) {
 	}
 }
 
-// open returns the files that a process has open.
+// open returns the paths of the files that a process has open.
 func open(t *testing.T, pid int) (paths []string) {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))

@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// undamaged are directives that damaged files leave out. They say where the server is and what it opens. A damaged
-// one would start something or write outside the folder.
+// undamaged lists directives that the damaged files leave out, such as the server's address and the files that it
+// opens. A wrong value would start something or write outside the folder.
 var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocket", "unixsocketperm", "daemonize",
 	"supervised", "syslog-enabled", "aclfile",
 	"replicaof", "slaveof", "save", "cluster-enabled", "cluster-config-file", "appendonly", "appenddirname",
@@ -26,7 +26,7 @@ var undamaged = []string{"port", "bind", "dir", "logfile", "pidfile", "unixsocke
 	"server_cpulist", "bio_cpulist", "aof_rewrite_cpulist", "bgsave_cpulist", "always-show-logo", "locale-collate",
 	"proc-title-template"}
 
-// wholeFile returns a configuration that both servers accept, with a line for each directive that both know.
+// wholeFile returns a configuration that both servers accept, with a line for each directive that both have.
 func wholeFile(t *testing.T) (lines []string) {
 	ours := testkit.Start(t)
 	known := map[string]bool{}
@@ -52,7 +52,7 @@ func wholeFile(t *testing.T) (lines []string) {
 	return lines
 }
 
-// spoil damages one line in a way that rng chooses.
+// spoil damages one line at random.
 func spoil(rng *rand.Rand, line string) string {
 	at := rng.IntN(len(line))
 	name, value, _ := strings.Cut(line, " ")
@@ -88,8 +88,8 @@ var (
 	spindleLine = regexp.MustCompile(`(?m)^\S+:(\d+): `)
 )
 
-// TestDamagedFiles compares --check-config with redis-server's judgement of files with one damaged line. It accepts
-// what redis-server accepts, and names the line that redis-server refuses. SPINDLE_TEST_SCALE makes more files.
+// TestDamagedFiles: for files with one damaged line, --check-config agrees with redis-server. It accepts the files that
+// redis-server accepts, and names the line that redis-server refuses. SPINDLE_TEST_SCALE increases the number of files.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	lines, dir := wholeFile(t), t.TempDir()
@@ -98,14 +98,14 @@ func TestDamagedFiles(t *testing.T) {
 	}
 	redis, spindle := testkit.Program(t, "redis-server"), testkit.Spindle(t)
 	path := filepath.Join(dir, "a.conf")
-	// judge returns whether each program accepts the file, or the line that it names.
+	// judge returns the verdict of each program: the file is accepted, or the line that the program names.
 	judge := func(text string) (theirs, ours string, said string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		limit := testkit.Slowly(30 * time.Second)
-		// A server without an address ends by itself.
+		// A server without any address exits by itself.
 		out, _ := testkit.Run(t, limit, "", redis, path, "--port", "0", "--dir", dir)
 		theirs = "taken"
 		if m := redisLine.FindStringSubmatch(out); m != nil {

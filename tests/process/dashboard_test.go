@@ -36,7 +36,7 @@ var (
 	legend     = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
 
-// TestAlertRules: servers serve each metric that the alert rules name, and doc/alarms.md has each alarm.
+// TestAlertRules: servers export each metric that the alert rules name, and doc/alarms.md describes each alarm.
 func TestAlertRules(t *testing.T) {
 	text, err := os.ReadFile("../../packaging/prometheus/alerts.yaml")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestAlertRules(t *testing.T) {
 	}
 }
 
-// TestDashboard compares the Grafana dashboard with the names and labels that a running server serves.
+// TestDashboard: a running server exports the metrics and labels that the Grafana dashboard uses.
 func TestDashboard(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "packaging", "grafana", "spindle.json"))
 	if err != nil {

@@ -33,16 +33,17 @@ var endlessCalls = []endless{
 		"Script killed by user with SCRIPT KILL"},
 }
 
-// heard has the times of three replies during an endless call.
+// heard has the durations until three replies during an endless call.
 type heard struct{ busy, arrival, kill time.Duration }
 
-// least returns the shorter of each: a busy machine is sometimes slow, an unresponsive server always.
+// least returns the shorter duration of each kind. A busy machine is only sometimes slow, but an unresponsive server
+// always.
 func (h heard) least(o heard) heard {
 	return heard{min(h.busy, o.busy), min(h.arrival, o.arrival), min(h.kill, o.kill)}
 }
 
-// TestEndlessScript: a script never ends, with one loop of any kind. Other clients get BUSY soon after the
-// threshold. SCRIPT KILL works at once and leaves nothing of the script. The admin address answers all the time.
+// TestEndlessScript: a script never ends, on a server with one loop of any kind. Other clients get BUSY soon after the
+// threshold. SCRIPT KILL works at once and frees everything of the script. The admin address always replies.
 func TestEndlessScript(t *testing.T) {
 	const threshold = 100 * time.Millisecond
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -76,7 +77,7 @@ func TestEndlessScript(t *testing.T) {
 	}
 }
 
-// runEndless makes the call and kills it. busy counts from the call, the others from their request.
+// runEndless makes the call and kills it. busy is measured from the call, and the other times from their requests.
 func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h heard) {
 	t.Helper()
 	began := time.Now()
@@ -114,7 +115,7 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 	return h
 }
 
-// start sends a call with a late reply, and returns when the server runs it.
+// start sends a call whose reply comes late, and returns when the server runs the call.
 func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
@@ -136,7 +137,7 @@ func wants(t *testing.T, what string, c *respclient.Client, prefix string, args 
 	}
 }
 
-// untilBegun waits until an endless call has begun. Earlier requests then have their replies.
+// untilBegun waits until an endless call has begun. By then, earlier requests have their replies.
 func untilBegun(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, 10*time.Second, "BUSY", func() error {
@@ -150,8 +151,8 @@ func untilBegun(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// TestEndlessWriter: a script or function that has written cannot be killed, by either command. SHUTDOWN NOSAVE
-// ends the server without a file.
+// TestEndlessWriter: a script or function that has written cannot be killed by SCRIPT KILL or FUNCTION KILL. SHUTDOWN
+// NOSAVE ends the server without writing a file.
 func TestEndlessWriter(t *testing.T) {
 	for name, call := range map[string][]any{
 		"script":   {"EVAL", "redis.call('SET', KEYS[1], 'half') while true do end", "1", "k"},
@@ -190,8 +191,8 @@ func TestEndlessWriter(t *testing.T) {
 	}
 }
 
-// TestRestoreOfAnEndlessLibrary: a payload whose library never ends is refused in time, and the server continues.
-// Redis hangs.
+// TestRestoreOfAnEndlessLibrary: FUNCTION RESTORE of a library that never ends is refused in time, and the server
+// continues. Redis hangs.
 func TestRestoreOfAnEndlessLibrary(t *testing.T) {
 	s := testkit.Start(t, "--rdbcompression", "no")
 	s.Do("FUNCTION", "LOAD", "#!lua name=l\nwhile false do end redis.register_function('f', function() end)")

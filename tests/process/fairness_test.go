@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestOthersAreServedBetweenSlowRequests: a pipeline of slow requests delays other clients for a few of them at
-// most, with every event loop. Its replies keep their order.
+// TestOthersAreServedBetweenSlowRequests: a pipeline of slow requests delays other clients for only a few of these
+// requests, with every event loop. The replies of the pipeline keep their order.
 func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
 	const n, each = 200, 5 * time.Millisecond
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -51,8 +51,8 @@ func TestOthersAreServedBetweenSlowRequests(t *testing.T) {
 	}
 }
 
-// TestPeerEndsAfterSlowRequests: requests sent before the connection's end are run, with every event loop. If the
-// peer still reads, it gets the replies, although the requests take many turns.
+// TestPeerEndsAfterSlowRequests: requests that were sent before the connection's end are run, with every event loop. If
+// the peer still reads, it gets the replies, even though the requests take many turns.
 func TestPeerEndsAfterSlowRequests(t *testing.T) {
 	const n = 50
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {

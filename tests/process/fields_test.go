@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPauseInInfo: INFO clients says what holds clients back and for how long, as in Valkey 9.1.
+// TestPauseInInfo: INFO clients shows why clients are paused and for how long, as in Valkey 9.1.
 func TestPauseInInfo(t *testing.T) {
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
 		t.Run(kind, func(t *testing.T) {
@@ -33,7 +33,8 @@ func TestPauseInInfo(t *testing.T) {
 	}
 }
 
-// TestExpiredByCycle: expired_keys_active and expired_subkeys_active count what no command has looked for.
+// TestExpiredByCycle: expired_keys_active and expired_subkeys_active count keys and fields that expire without being
+// accessed.
 func TestExpiredByCycle(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", 0)
@@ -57,7 +58,7 @@ func TestExpiredByCycle(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(10*time.Second), "the rest lapses", func() error { return count(3, 2, 3, 2) })
 }
 
-// TestPeakTime: used_memory_peak_time is when the most memory was used.
+// TestPeakTime: used_memory_peak_time is the time at which used_memory was largest.
 func TestPeakTime(t *testing.T) {
 	s := testkit.Start(t)
 	before := time.Now().Unix()
@@ -87,7 +88,7 @@ func TestPeakTime(t *testing.T) {
 	}
 }
 
-// TestSyncAttempts: a replica counts its tries to follow a primary, and the time without the primary's stream.
+// TestSyncAttempts: a replica counts its attempts to follow a primary, and the time without the primary's stream.
 func TestSyncAttempts(t *testing.T) {
 	primary, replica := testkit.Start(t), testkit.Start(t)
 	fields := func() string {

@@ -9,8 +9,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestInfoTells: INFO fields that are 0 until an event, and the event that raises each, as in Redis 7.4. CONFIG
-// RESETSTAT resets them.
+// TestInfoTells: some INFO fields are 0 until an event raises them, as in Redis 7.4. CONFIG RESETSTAT resets them.
 func TestInfoTells(t *testing.T) {
 	s := testkit.Start(t)
 	rises := func(section, field string) {
@@ -62,13 +61,13 @@ func TestInfoTells(t *testing.T) {
 	is("stats", "total_eviction_exceeded_time", 0)
 }
 
-// TestMailIsCounted: INFO memory shows how many bytes of messages from others the loops have yet to read.
+// TestMailIsCounted: INFO memory shows the bytes of messages from other loops that the loops have not read yet.
 func TestMailIsCounted(t *testing.T) {
 	s := testkit.Start(t, "--io-threads", "2")
 	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
 }
 
-// TestMemoryDoctorGivesFigures: each finding of MEMORY DOCTOR has its size.
+// TestMemoryDoctorGivesFigures: each finding of MEMORY DOCTOR has its size in bytes.
 func TestMemoryDoctorGivesFigures(t *testing.T) {
 	s := testkit.Start(t)
 	if got := s.Do("MEMORY", "DOCTOR").Text; !strings.Contains(got, "very little memory, ") {

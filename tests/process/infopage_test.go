@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// since70 are the fields of Redis 7.2 and 7.4 that the oracle, 7.0, does not have.
+// since70 has the fields of Redis 7.2 and 7.4 that 7.0, with which the test compares, does not have.
 const since70 = `acl_access_denied_auth acl_access_denied_channel acl_access_denied_cmd acl_access_denied_key
 	allocator_muzzy client_output_buffer_limit_disconnections client_query_buffer_limit_disconnections eventloop_cycles
 	eventloop_duration_cmd_sum eventloop_duration_sum evicted_scripts expired_subkeys
@@ -24,7 +24,7 @@ var (
 	fieldRow   = regexp.MustCompile("(?m)^\\| (`[^|]*) \\|")
 )
 
-// TestInfoPage: doc/info.md has every field of INFO that no version of Redis or Valkey has, and no other.
+// TestInfoPage: doc/info.md describes exactly the fields of INFO that no version of Redis or Valkey has.
 func TestInfoPage(t *testing.T) {
 	read := func(path string) string {
 		text, err := os.ReadFile(path)

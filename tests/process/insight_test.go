@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// maps reads a reply that is an array of maps.
+// maps converts a reply that is an array of maps.
 func maps(t *testing.T, v respclient.Value) (list []map[string]string) {
 	t.Helper()
 	if err := v.Err(); err != nil {
@@ -31,7 +31,7 @@ func maps(t *testing.T, v respclient.Value) (list []map[string]string) {
 	return list
 }
 
-// figure returns a number of such a map.
+// figure returns a field of such a map as a number.
 func figure(t *testing.T, m map[string]string, name string) float64 {
 	t.Helper()
 	f, err := strconv.ParseFloat(m[name], 64)
@@ -41,10 +41,10 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 	return f
 }
 
-// TestHotKeysOfAZipfLoad: after ten seconds of a Zipf load, or longer on a busy host, HOTKEYS names its true top
-// twenty. Their shares are right within a tenth on average, and each within three tenths. On a busy host commands come
-// in bursts, of which fewer are sampled. Chance then moves the count of a rare key. Neighbours in rank may be
-// exchanged.
+// TestHotKeysOfAZipfLoad: after ten seconds of a Zipf load, or longer on a busy host, HOTKEYS names the true top twenty
+// keys. Their shares are right within a tenth on average, and each within three tenths. On a busy host commands come in
+// bursts, of which fewer are sampled. Then the count of a rare key varies by chance. Keys of adjacent rank may be
+// swapped.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
@@ -55,7 +55,7 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	total := 0.0
 	c := s.Dial()
 	s.Do("HOTKEYS", "RESET")
-	// Three times as many commands a second as are sampled.
+	// The load has three times as many commands a second as are sampled.
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
 	const enough = 400_000 // of fewer commands chance shows too much
@@ -111,8 +111,8 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	}
 }
 
-// TestReplyLatency: each command's reply time is measured from reading to writing, also in pipelines. A command
-// that waits for another one shows the wait. Blocking is not counted.
+// TestReplyLatency: each command's reply time is measured from the read of the request to the write of the reply, also
+// in pipelines. The time includes waits for other commands, but not the time in which a client is blocked.
 func TestReplyLatency(t *testing.T) {
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
 		t.Run(backend, func(t *testing.T) { replyLatency(t, backend) })
@@ -162,7 +162,7 @@ func replyLatency(t *testing.T, backend string) {
 	}
 }
 
-// replyFigures returns a row of INFO replylatency; nil if there is none.
+// replyFigures returns a row of INFO replylatency, or nil if there is none.
 func replyFigures(s *testkit.Server, command string) map[string]float64 {
 	row, in := s.Info("replylatency")["reply_usec_"+command]
 	if !in {
@@ -176,7 +176,7 @@ func replyFigures(s *testkit.Server, command string) map[string]float64 {
 	return figures
 }
 
-// timed waits until a row has this many measured calls, and returns the row. The client has the replies slightly
+// timed waits until a row has this many measured calls, and returns the row. The client gets its replies slightly
 // earlier.
 func timed(t *testing.T, s *testkit.Server, row string, calls float64) (figures map[string]float64) {
 	t.Helper()
@@ -187,10 +187,10 @@ func timed(t *testing.T, s *testkit.Server, row string, calls float64) (figures 
 	return figures
 }
 
-// quiet is how long the tests below leave a server idle. A request's time must not include it.
+// quiet is how long the tests below leave a server idle. The measured time of a request must not include this pause.
 const quiet = 1500 * time.Millisecond
 
-// afterQuiet sends a command after a pause. It fails if the server's figure for the command includes the pause.
+// afterQuiet sends a command after a pause. It fails the test if the server's time for the command includes the pause.
 func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row string, command ...any) respclient.Value {
 	t.Helper()
 	time.Sleep(quiet)
@@ -203,8 +203,7 @@ func afterQuiet(t *testing.T, s *testkit.Server, c *respclient.Client, row strin
 	return v
 }
 
-// TestReplyLatencyAfterSilence: a command without a reply has no reply time. A pause after it counts for no
-// command.
+// TestReplyLatencyAfterSilence: a command without a reply has no reply time. A pause after it counts for no command.
 func TestReplyLatencyAfterSilence(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -238,8 +237,8 @@ func TestReplyLatencyAfterSilence(t *testing.T) {
 	}
 }
 
-// TestReplyLatencyWithAReplica: an idle replica's acknowledgements have no reply time and change no other
-// command's.
+// TestReplyLatencyWithAReplica: acknowledgements of an idle replica have no reply time. They do not change the time of
+// other commands.
 func TestReplyLatencyWithAReplica(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -267,8 +266,8 @@ func TestReplyLatencyWithAReplica(t *testing.T) {
 	}
 }
 
-// TestHotKeysOfAllCommands: every key of a command counts, in its database, even in scripts and transactions. Keys with
-// unprintable bytes are escaped on /metrics. The setting stops the count.
+// TestHotKeysOfAllCommands: every key of a command is counted in its database, even in scripts and transactions. Keys
+// with unprintable bytes are escaped on /metrics. A setting stops the counting.
 func TestHotKeysOfAllCommands(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
@@ -335,8 +334,8 @@ func TestHotKeysOfAllCommands(t *testing.T) {
 	}
 }
 
-// TestHotKeysSession: HOTKEYS START, GET and STOP count what keys cost, in the map that client libraries parse. The
-// always-on figures stay available, as HOTKEYS GET COUNT and as SPINDLE HOTKEYS GET.
+// TestHotKeysSession: HOTKEYS START, GET and STOP measure the cost of keys, with replies in the form that client
+// libraries parse. The always-on figures stay available, as HOTKEYS GET COUNT and as SPINDLE HOTKEYS GET.
 func TestHotKeysSession(t *testing.T) {
 	s := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
 		"--cluster-require-full-coverage", "no")

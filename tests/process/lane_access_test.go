@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// duringSleep calls try with the lane of a new server while DEBUG SLEEP holds the turn. If the machine is slower
-// than the turn, it repeats with a longer one. It calls after when the turn is over.
+// duringSleep calls try with the admin lane of a new server while DEBUG SLEEP holds the turn. If the machine is too
+// slow for the length of the turn, duringSleep repeats with a longer one. It calls after when the turn is over.
 func duringSleep(t *testing.T, before func(s *testkit.Server, dial func() *respclient.Client), try, after func()) {
 	t.Helper()
 	for seconds := 1; ; seconds *= 4 {
@@ -52,7 +52,7 @@ func field(v respclient.Value, name string) respclient.Value {
 	return respclient.Value{}
 }
 
-// TestLaneID: HELLO on the lane returns an id that no other client has.
+// TestLaneID: HELLO on the admin lane returns an ID that no other client has.
 func TestLaneID(t *testing.T) {
 	var s *testkit.Server
 	var lane []*respclient.Client
@@ -77,8 +77,8 @@ func TestLaneID(t *testing.T) {
 	})
 }
 
-// TestLaneWrongPasswords: wrong passwords that were given while the turn was held are in ACL LOG and INFO once it
-// is free. That includes a client that has left. ACL LOG has no more entries than usual.
+// TestLaneWrongPasswords: wrong passwords that the lane got while the turn was held appear in ACL LOG and INFO once the
+// turn is free. That includes those of a client that has disconnected. ACL LOG is no longer than usual.
 func TestLaneWrongPasswords(t *testing.T) {
 	var s *testkit.Server
 	var old, leaves *respclient.Client
@@ -136,7 +136,7 @@ func TestLaneWrongPasswords(t *testing.T) {
 }
 
 // TestLaneUsersThatChange: once the server needs no password, the lane needs none, even while the turn is held. A
-// client whose user is deleted has no rights.
+// client whose user was deleted has no rights.
 func TestLaneUsersThatChange(t *testing.T) {
 	const longest = 20 * time.Second
 	for wait := 300 * time.Millisecond; !usersThatChange(t, testkit.Slowly(wait)); {
@@ -146,7 +146,8 @@ func TestLaneUsersThatChange(t *testing.T) {
 	}
 }
 
-// usersThatChange gives the lane some time to learn about changed users. known is false if that was too short.
+// usersThatChange waits for some time so that the lane learns about changed users. known is false if the time was too
+// short.
 func usersThatChange(t *testing.T, wait time.Duration) (known bool) {
 	var s *testkit.Server
 	var stranger, doomed *respclient.Client
@@ -179,7 +180,8 @@ func usersThatChange(t *testing.T, wait time.Duration) (known bool) {
 	return known
 }
 
-// TestLaneWrongArguments: the lane refuses wrong arguments as other addresses do, also while the turn is held.
+// TestLaneWrongArguments: the lane refuses wrong arguments with the errors of other addresses, also while the turn is
+// held.
 func TestLaneWrongArguments(t *testing.T) {
 	requests := [][]any{
 		{"PING", "a", "b"}, {"AUTH", "a", "b", "c"}, {"AUTH"}, {"AUTH", "a"}, {"HELLO", "4"}, {"HELLO", "x"},
@@ -228,8 +230,8 @@ func TestLaneWrongArguments(t *testing.T) {
 	}
 }
 
-// TestFullLane: a full lane closes a client for each newcomer. A client without a password goes first, then the one
-// that has been idle for longest.
+// TestFullLane: a full lane closes one client for each newcomer. It closes clients without a password first, and then
+// the client that has been idle for longest.
 func TestFullLane(t *testing.T) {
 	s, dial := withLane(t, "--requirepass", "root")
 	occupier := s.Dial()
@@ -268,7 +270,7 @@ func TestFullLane(t *testing.T) {
 	s.Wait(laneSoon())
 }
 
-// TestLaneMalformed: bytes that are no request end the connection with an error, after the replies to earlier
+// TestLaneMalformed: bytes that are not a request end the connection with an error, after the replies to earlier
 // requests.
 func TestLaneMalformed(t *testing.T) {
 	_, dial := withLane(t)
@@ -281,7 +283,7 @@ func TestLaneMalformed(t *testing.T) {
 	}
 }
 
-// TestLaneHalfClosed: a client that sends many requests, ends its side and reads gets every reply, in order.
+// TestLaneHalfClosed: a client that sends many requests, closes its sending side and reads gets every reply, in order.
 func TestLaneHalfClosed(t *testing.T) {
 	_, dial := withLane(t)
 	conn := dial().Conn()
@@ -303,7 +305,7 @@ func TestLaneHalfClosed(t *testing.T) {
 	}
 }
 
-// TestLaneLimits: client-query-buffer-limit and client-output-buffer-limit hold on the lane.
+// TestLaneLimits: client-query-buffer-limit and client-output-buffer-limit also apply on the lane.
 func TestLaneLimits(t *testing.T) {
 	s, dial := withLane(t)
 	s.Do("CONFIG", "SET", "client-query-buffer-limit", "1mb")

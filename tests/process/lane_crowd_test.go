@@ -17,9 +17,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLaneUnderTurns: the turn is alternately held, lent, paused and free. Honest clients of the lane get the
-// replies to their requests in order, although the network cuts the requests at random. Odd clients send random
-// bytes and leave at any point. At the end no goroutine and no client of them is left.
+// TestLaneUnderTurns: the turn is alternately held, lent, paused and free. Honest clients of the lane get the replies
+// to their requests in order, even though their requests arrive in random pieces. Odd clients send random bytes and
+// disconnect at any point. At the end no goroutine and no client of them is left.
 func TestLaneUnderTurns(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s, dial := withLane(t, "--admin-address", address)
@@ -78,7 +78,7 @@ func TestLaneUnderTurns(t *testing.T) {
 	})
 }
 
-// honest sends batches in pieces, and compares the replies with those it knows.
+// honest sends batches in pieces, and compares the replies with the expected ones.
 func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 	c, err := respclient.Dial(address)
 	if err != nil {
@@ -146,7 +146,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 	}
 }
 
-// odd connects, sends requests, whole or cut, and leaves, often without reading a reply.
+// odd connects, sends complete or partial requests, and disconnects, often without reading a reply.
 func odd(address string, rng *rand.Rand, over *atomic.Bool) {
 	words := []string{
 		"PING\r\n", "QUIT\r\n", "MULTI\r\n", "BLPOP nothing 0\r\n", "SUBSCRIBE a\r\n", "MONITOR\r\n",

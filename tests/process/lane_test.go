@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// laneSoon is the limit for a reply on the admin lane, on any machine. The actual time is logged. The turn is held for
-// far longer meanwhile.
+// laneSoon is the time limit for a reply on the admin lane, on any machine. The tests log the actual time. Meanwhile
+// the turn is held for far longer.
 func laneSoon() time.Duration { return testkit.Slowly(20 * time.Second) }
 
 // withLane starts a server with an admin lane, and returns a function that connects to it.
@@ -35,7 +35,7 @@ func withLane(t *testing.T, args ...string) (s *testkit.Server, dial func() *res
 	}
 }
 
-// quickly sends a request on the lane, and fails if the reply is late.
+// quickly sends a request on the lane, and fails the test if the reply is late.
 func quickly(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	t.Helper()
 	began := time.Now()
@@ -51,7 +51,7 @@ func quickly(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	return v
 }
 
-// occupy sends a command that holds the turn, and waits until it does.
+// occupy sends a command that holds the turn, and waits until the turn is held.
 func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
@@ -71,8 +71,9 @@ func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	return c
 }
 
-// TestLaneDuringATurn: while DEBUG SLEEP holds the turn, the lane answers its commands on old and new connections.
-// It refuses other commands by name. If the machine is slower than the turn, the test repeats with a longer one.
+// TestLaneDuringATurn: while DEBUG SLEEP holds the turn, the lane runs its own commands on old and new connections. It
+// refuses other commands by name. If the machine is too slow for the length of the turn, the test repeats with a longer
+// one.
 func TestLaneDuringATurn(t *testing.T) {
 	for seconds := 2; ; seconds *= 4 {
 		wrong, inTime := duringATurn(t, seconds)
@@ -89,7 +90,7 @@ func TestLaneDuringATurn(t *testing.T) {
 }
 
 // duringATurn sends the lane each of its commands while the turn is held for some seconds. inTime is true if every
-// reply came before the turn was over. wrong are the wrong replies.
+// reply came before the turn ended. wrong has the wrong replies.
 func duringATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	expect := func(v respclient.Value, ok bool, what string) {
 		if !ok {
@@ -157,9 +158,8 @@ func duringATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	return wrong, true
 }
 
-// TestLaneDuringAScript: during a script that has lent the turn, and during a pause of all clients, ordinary
-// clients wait. Clients of the lane do not wait, before and after busy-reply-threshold. They see the present
-// figures.
+// TestLaneDuringAScript: ordinary clients wait during a script that has lent the turn, and during a pause of all
+// clients. Clients of the lane do not wait, before or after busy-reply-threshold. They get the current figures.
 func TestLaneDuringAScript(t *testing.T) {
 	s, dial := withLane(t, "--busy-reply-threshold", "1000000")
 	c := dial()
@@ -205,8 +205,8 @@ func TestLaneDuringAScript(t *testing.T) {
 	s.Wait(laneSoon())
 }
 
-// TestLaneUnread: a client that sends requests while the turn is held, and reads nothing, costs some memory. Then
-// it is disconnected.
+// TestLaneUnread: a client that sends requests while the turn is held, and never reads, uses limited memory. Then it is
+// disconnected.
 func TestLaneUnread(t *testing.T) {
 	s, dial := withLane(t)
 	occupy(t, s, "DEBUG", "SLEEP", 600)
@@ -229,8 +229,8 @@ func TestLaneUnread(t *testing.T) {
 	s.Wait(laneSoon())
 }
 
-// TestLaneEndsScripts: the lane ends a script that computes, one whose slow command holds the turn, and one that
-// has written.
+// TestLaneEndsScripts: the lane can end a script that computes, a script whose slow command holds the turn, and a
+// script that has written.
 func TestLaneEndsScripts(t *testing.T) {
 	s, dial := withLane(t)
 	c := dial()
@@ -314,7 +314,7 @@ func TestLaneEndsSlowCommands(t *testing.T) {
 	t.Logf("the process has ended after %v", time.Since(began))
 }
 
-// TestLaneRights: the lane also refuses a client without a password and checks rights, over a Unix socket.
+// TestLaneRights: over a Unix socket too, the lane refuses a client without a password, and checks rights.
 func TestLaneRights(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lane.sock")
 	s := testkit.Start(t, "--admin-unixsocket", path, "--admin-unixsocketperm", "700", "--enable-debug-command", "yes")
@@ -350,8 +350,8 @@ func TestLaneRights(t *testing.T) {
 	admin.Do("SHUTDOWN", "NOSAVE")
 }
 
-// atOnce calls see until it finds what it has just changed. A try fails if no turn is free within the lane's patience,
-// on a loaded machine. Each try changes something else, so ticks are too rare to show it.
+// atOnce calls see until see finds its own change. A try fails if, on a loaded machine, no turn is free within the time
+// that the lane waits. Each try makes another change, so that the periodic updates are too rare to explain a success.
 func atOnce(t *testing.T, see func(try string) error) {
 	t.Helper()
 	var err error
@@ -363,7 +363,7 @@ func atOnce(t *testing.T, see func(try string) error) {
 	t.Error(err)
 }
 
-// TestLaneWithAFreeTurn: while the turn is free, the lane shows the present state. CLIENT LIST shows no client of
+// TestLaneWithAFreeTurn: while the turn is free, the lane shows the current state. CLIENT LIST does not list clients of
 // the lane.
 func TestLaneWithAFreeTurn(t *testing.T) {
 	s, dial := withLane(t, "--maxclients", "5")
@@ -407,7 +407,7 @@ func TestLaneWithAFreeTurn(t *testing.T) {
 	}
 }
 
-// TestLaneClientAge: on the lane CLIENT LIST shows the age of clients, and CLIENT KILL goes by it.
+// TestLaneClientAge: on the lane CLIENT LIST shows the age of clients, and CLIENT KILL can select by it.
 func TestLaneClientAge(t *testing.T) {
 	s, dial := withLane(t)
 	old, c := s.Dial(), dial()
@@ -424,7 +424,7 @@ func TestLaneClientAge(t *testing.T) {
 	}
 }
 
-// TestLaneUnknownCommand: the lane, like other addresses, tells a client without a password that a command is unknown.
+// TestLaneUnknownCommand: the lane reports an unknown command to a client without a password, like other addresses.
 func TestLaneUnknownCommand(t *testing.T) {
 	_, dial := withLane(t, "--requirepass", "secret")
 	c := dial()
@@ -438,7 +438,7 @@ func TestLaneUnknownCommand(t *testing.T) {
 	}
 }
 
-// TestLaneWithoutErrors: a server with a lane has no line in INFO errorstats before an error has happened.
+// TestLaneWithoutErrors: a server with a lane has no line in INFO errorstats before an error has occurred.
 func TestLaneWithoutErrors(t *testing.T) {
 	s, dial := withLane(t)
 	dial().Must("CLIENT", "LIST") // it publishes, and books refused calls
@@ -447,8 +447,8 @@ func TestLaneWithoutErrors(t *testing.T) {
 	}
 }
 
-// TestLaneShutdownGivenUp: the lane's client that asked for a shutdown gets an error if it is given up, and then the
-// replies to its next requests. A client that has left gets nothing.
+// TestLaneShutdownGivenUp: if a shutdown is cancelled, the lane's client that requested it gets an error, and then the
+// replies to its next requests. A client that has disconnected gets nothing.
 func TestLaneShutdownGivenUp(t *testing.T) {
 	s, dial := withLane(t, "--shutdown-timeout", "600", "--repl-ping-replica-period", "1")
 	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeerEndsDuringScript: requests that arrive while a script runs are run after it, even if the sender has ended
-// the connection. With every event loop.
+// TestPeerEndsDuringScript: requests that arrive while a script runs are run after it, with every event loop. This
+// holds even if the sender has closed the connection.
 func TestPeerEndsDuringScript(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -63,8 +63,7 @@ func TestPeerEndsDuringScript(t *testing.T) {
 	}
 }
 
-// TestScriptThatAwaitsATime: a script that polls TIME ends. Its time stands still only until other clients get
-// BUSY.
+// TestScriptThatAwaitsATime: a script that polls TIME ends. Its time stays constant only until other clients get BUSY.
 func TestScriptThatAwaitsATime(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "20")
 	c := s.Dial()

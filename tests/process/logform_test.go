@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLogIsJSON: with log-format json every line of a server's life is an object with the same fields, a signal's line
-// too. CONFIG SET changes the form of the lines after it.
+// TestLogIsJSON: with log-format json every log line of a server, even that of a signal, is an object with the same
+// fields. CONFIG SET changes the format of later lines.
 func TestLogIsJSON(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--log-format", "json", "--log-timestamp-format", "iso8601", "--enable-debug-command", "yes")

@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLoadmoduleOfABuiltIn: a configuration of Redis with RedisBloom starts, and every command about modules
-// shows it. CONFIG REWRITE keeps the line.
+// TestLoadmoduleOfABuiltIn: a server starts with a configuration of Redis with RedisBloom, and every command about
+// modules lists it. CONFIG REWRITE keeps the line.
 func TestLoadmoduleOfABuiltIn(t *testing.T) {
 	for _, path := range []string{"/opt/redis-stack/lib/redisbloom.so", "bf"} {
 		dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestLoadmoduleOfABuiltIn(t *testing.T) {
 	}
 }
 
-// TestLoadmoduleWithArguments: the arguments of the line apply to the filters that BF.ADD and similar commands
+// TestLoadmoduleWithArguments: the arguments of loadmodule apply to the filters that BF.ADD and similar commands
 // create.
 func TestLoadmoduleWithArguments(t *testing.T) {
 	s := testkit.Start(t, "--loadmodule", "redisbloom.so", "INITIAL_SIZE", "1000", "error_rate", "0.001")
@@ -82,8 +82,8 @@ func TestLoadmoduleWithArguments(t *testing.T) {
 	}
 }
 
-// TestLoadmoduleOfAnotherEndsTheStart: the log names a module that does not exist here, or arguments that would
-// have no effect.
+// TestLoadmoduleOfAnotherEndsTheStart: a server does not start with a module that it does not have, or with arguments
+// that would have no effect. The log names them.
 func TestLoadmoduleOfAnotherEndsTheStart(t *testing.T) {
 	for line, want := range map[string]string{
 		"/opt/redis-stack/lib/redisearch.so": "native modules cannot be loaded; built in are: bf",

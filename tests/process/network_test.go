@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUnixSocket: the socket is served together with TCP and has the configured mode. It replaces a dead server's
-// socket, and is removed at the end.
+// TestUnixSocket: the server listens on the socket and on TCP, and the socket has the configured mode. It replaces a
+// dead server's socket, and is removed at the end.
 func TestUnixSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := dir + "/s"
@@ -61,7 +61,7 @@ func TestOnlyUnixSocket(t *testing.T) {
 	}
 }
 
-// TestIPv6: several addresses at once, and an optional one that does not exist.
+// TestIPv6: the server listens on several addresses at once, and skips an optional address that does not exist.
 func TestIPv6(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1", "::1", "-198.51.100.7"}})
 	c, err := respclient.Dial(net.JoinHostPort("::1", strconv.Itoa(s.Port)))
@@ -83,8 +83,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestBindToNames: a host name is accepted or refused as a whole, even in a transaction. The server listens where
-// CONFIG GET bind says.
+// TestBindToNames: a list of addresses with host names is accepted or refused as a whole, even in a transaction. The
+// server listens on the addresses in CONFIG GET bind.
 func TestBindToNames(t *testing.T) {
 	s := testkit.Launch(t, testkit.Spec{Args: []string{"--bind", "127.0.0.1"}})
 	c, err := respclient.Dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)))
@@ -122,7 +122,7 @@ func TestBindToNames(t *testing.T) {
 	bound("a transaction", "127.0.0.1")
 }
 
-// TestPassword: passwords and renamed commands. Without the password only a few commands are allowed.
+// TestPassword: passwords and renamed commands work. Without the password only a few commands are allowed.
 func TestPassword(t *testing.T) {
 	dir := t.TempDir()
 	conf := "requirepass secret\nrename-command FLUSHALL \"\"\nrename-command CONFIG configure\n"
@@ -155,8 +155,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestRenamesOfCommands: the commands of cluster mode can be renamed like others. An unknown command ends the
-// start, and so does a name that exists already.
+// TestRenamesOfCommands: the commands of cluster mode can be renamed like others. A server does not start if the
+// command to rename is unknown, or if the new name exists already.
 func TestRenamesOfCommands(t *testing.T) {
 	launch := func(lines ...string) *testkit.Server {
 		dir := t.TempDir()
@@ -224,8 +224,8 @@ func TestLoops(t *testing.T) {
 	}
 }
 
-// smoke has the checks that any server must pass. They are pipelines, pieces, large values, many connections,
-// inline requests, protocol errors, pushes, and a connection killed by another.
+// smoke has the checks that any server must pass. They are pipelines, requests in pieces, large values, many
+// connections, inline requests, protocol errors, pushes, and a connection that another one kills.
 func smoke(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Dial()
@@ -239,7 +239,7 @@ func smoke(t *testing.T, s *testkit.Server) {
 		t.Errorf("%d bytes came back of %d", len(v.Text), len(big))
 	}
 	raw := s.Dial()
-	// Byte by byte, then inline.
+	// The bytes of the first request come one by one; then comes an inline request.
 	for _, b := range []byte("*3\r\n$3\r\nSET\r\n$5\r\npiece\r\n$3\r\na\r\n\r\nGET piece\r\n") {
 		if _, err := raw.Conn().Write([]byte{b}); err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func smoke(t *testing.T, s *testkit.Server) {
 	}
 }
 
-// count increments a shared counter and its own one, and checks its own.
+// count increments a shared counter and its own counter. It checks its own counter's value.
 func count(address string, i, rounds int) error {
 	c, err := respclient.Dial(address)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUserDataInTheLog: with hide-user-data-from-log the log has no bytes of requests, names of clients and users, or
-// keys. Without it, it has them.
+// TestUserDataInTheLog: with hide-user-data-from-log, the log has no bytes of requests, no names of clients and users,
+// and no keys. Without the setting, it has them.
 func TestUserDataInTheLog(t *testing.T) {
 	for _, hides := range []string{"no", "yes"} {
 		s := testkit.Start(t, "--client-query-buffer-limit", "1mb", "--hide-user-data-from-log", hides)
@@ -31,7 +31,7 @@ func TestUserDataInTheLog(t *testing.T) {
 			t.Errorf("hide-user-data-from-log %s: names are hidden: %t", hides, has)
 		}
 	}
-	// A file that ends inside of a key's value.
+	// This file ends inside a key's value.
 	for _, hides := range []string{"no", "yes"} {
 		s := testkit.Start(t)
 		s.Do("SET", "secretkey", strings.Repeat("abcdefgh", 1000))

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// shows has the output that a command of doc/profiling.md must show, by the command's beginning. The longest
+// shows has the output that a command of doc/profiling.md must print, by the beginning of the command. The longest
 // matching entry applies.
 var shows = map[string]string{
 	"redis-cli INFO commandstats": "cmdstat_sort:", "redis-cli HOTKEYS GET": "numbers",
@@ -59,7 +59,7 @@ func steps(t *testing.T, page string) (commands []string) {
 	return commands
 }
 
-// TestProfilingPage runs each step of doc/profiling.md as written, on a server that has something to show.
+// TestProfilingPage runs each step of doc/profiling.md as written, on a server with enough activity to show.
 func TestProfilingPage(t *testing.T) {
 	t.Parallel()
 	port := testkit.FreePort(t)
@@ -120,7 +120,7 @@ func TestProfilingPage(t *testing.T) {
 		}
 		began := time.Now()
 		out, err := run()
-		// On a busy host two seconds may pass without a sample of the load.
+		// On a busy host two seconds may pass without a profile sample of the load.
 		for range 10 {
 			if err != nil || strings.Contains(string(out), want) || !strings.Contains(command, "/profile?seconds=") {
 				break

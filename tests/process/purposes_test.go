@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestMemoryByPurpose: the purposes in INFO memory sum up to the resident set within a twentieth. The cases are
-// small keys, large values and lists, deletions, many clients and scripts, and a view that keeps old values.
+// TestMemoryByPurpose: the purposes in INFO memory add up to the resident set within a twentieth. The cases are small
+// keys, large values and lists, deletions, many clients and scripts, and a view (a snapshot) that keeps old values.
 func TestMemoryByPurpose(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)

@@ -37,8 +37,8 @@ func fill(t *testing.T, s *testkit.Server) {
 	s.Do("SET", "number", "12345")
 }
 
-// TestReport: rdb report gives the same size for each key as MEMORY USAGE after a load. It may ask the server or
-// read its file.
+// TestReport: rdb report gives the same size for each key as MEMORY USAGE after a load. It can read from the server or
+// from its file.
 func TestReport(t *testing.T) {
 	s := testkit.Start(t)
 	fill(t, s)
@@ -64,8 +64,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportOfServers: the report of a server of either kind works over the network, with a password and over TLS,
-// and has every key. A wrong password is reported.
+// TestReportOfServers: rdb report reads a server of either kind over the network, with a password and over TLS. It
+// lists every key, and reports a wrong password.
 func TestReportOfServers(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	port := testkit.FreePort(t)

@@ -10,8 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// savedKeys waits for the background save to end, and expects this many keys in a server that is started from its
-// file.
+// savedKeys waits for the background save to end. Then a server that is started from the file must have this many keys.
 func savedKeys(t *testing.T, s *testkit.Server, want int64) {
 	t.Helper()
 	s.AwaitInfo(10*time.Second, "persistence", "rdb_bgsave_in_progress", "0")
@@ -88,7 +87,7 @@ func TestSaveAfterFlush(t *testing.T) {
 	})
 }
 
-// TestScriptFlushesTheFile: after the reply of a long script with FLUSHALL no restart brings the old keys back.
+// TestScriptFlushesTheFile: after the reply of a long script with FLUSHALL, no restart restores the old keys.
 func TestScriptFlushesTheFile(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1")
 	for round := range 10 {
@@ -105,8 +104,8 @@ func TestScriptFlushesTheFile(t *testing.T) {
 	savedKeys(t, s, 0)
 }
 
-// TestNoSaveWhileLoading: save rules are not applied until the data set is whole. Otherwise a partial file would
-// replace the whole one.
+// TestNoSaveWhileLoading: save rules have no effect until the data set is loaded. Otherwise a partial file would
+// replace the complete one.
 func TestNoSaveWhileLoading(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -137,7 +136,7 @@ func TestNoSaveWhileLoading(t *testing.T) {
 	}
 }
 
-// TestBgsaveCancel: BGSAVE CANCEL ends the save at once. No file is left of it, and the last status stays.
+// TestBgsaveCancel: BGSAVE CANCEL ends the save at once. No file of this save is left, and the last status stays.
 func TestBgsaveCancel(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")

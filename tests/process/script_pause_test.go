@@ -14,8 +14,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// transfer works for some slices, in the middle of a pcall, a sort, a gsub and a coroutine. It moves an amount from
-// one account to another in two steps. It can be killed only before the first step.
+// transfer is a script that lends the turn several times, in the middle of a pcall, a sort, a gsub and a coroutine. It
+// moves an amount from one account to another in two steps. It can be killed only before the first step.
 const transfer = `
 local function work(n) local x = 0 for i = 1, n do x = x + i % 7 end return x end
 pcall(function() string.gsub('abc', '.', function(c) work(ARGV[2]) return c end) end)
@@ -26,9 +26,9 @@ coroutine.wrap(function() coroutine.yield(work(ARGV[2])) end)()
 redis.call('incrby', KEYS[2], ARGV[1])
 return redis.call('incr', 'transfers')`
 
-// TestScriptsPauseUnderLoad: scripts that lend the turn repeatedly, transactions, readers, and a client that kills
-// scripts. No amount is lost, and each answered transfer has happened. It runs with every event loop, with one
-// thread and with two. SPINDLE_SCRIPT_PAUSES is the total number of pauses to reach; without it, the time is
+// TestScriptsPauseUnderLoad: scripts that lend the turn repeatedly run with transactions, readers, and a client that
+// kills scripts. No amount is lost, and each transfer with a reply has happened. The test runs with every event loop,
+// with one thread and with two. SPINDLE_SCRIPT_PAUSES sets the total number of pauses to reach. Without it, the time is
 // limited.
 func TestScriptsPauseUnderLoad(t *testing.T) {
 	const accounts, total = 8, 8000
@@ -127,7 +127,7 @@ func TestScriptsPauseUnderLoad(t *testing.T) {
 	}
 }
 
-// pauses returns how often finished scripts have lent the turn; 0 if the server is busy.
+// pauses returns how many times finished scripts have lent the turn. It returns 0 if the server is busy.
 func pauses(c *respclient.Client) (n int64) {
 	v, err := c.Do("SCRIPT", "STATS")
 	if err != nil || v.Err() != nil {

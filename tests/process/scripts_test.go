@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLapsedKeyInScript: DEBUG OBJECT shows an expired key until a script has looked it up.
+// TestLapsedKeyInScript: DEBUG OBJECT shows an expired key until a script has accessed it.
 func TestLapsedKeyInScript(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	s.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
@@ -32,8 +32,8 @@ func TestLapsedKeyInScript(t *testing.T) {
 	}
 }
 
-// TestManyErrorCodes: errorstats stop when scripts have invented too many codes, and the log says so. They continue
-// after CONFIG RESETSTAT.
+// TestManyErrorCodes: INFO errorstats stops when scripts have used too many different error codes, and the log reports
+// it. It continues after CONFIG RESETSTAT.
 func TestManyErrorCodes(t *testing.T) {
 	s := testkit.Start(t)
 	for i := range 200 {
@@ -75,7 +75,7 @@ func TestFlushIsCounted(t *testing.T) {
 	}
 }
 
-// TestDeprecatedFunctions: getfenv, setfenv and newproxy can be withdrawn from scripts and functions.
+// TestDeprecatedFunctions: a setting removes getfenv, setfenv and newproxy from scripts and functions.
 func TestDeprecatedFunctions(t *testing.T) {
 	for _, enabled := range []bool{true, false} {
 		word := map[bool]string{true: "yes", false: "no"}[enabled]
@@ -107,7 +107,8 @@ func TestDeprecatedFunctions(t *testing.T) {
 	}
 }
 
-// TestScriptsWithoutMemory: beyond maxmemory a script runs only if its flags allow it, whichever command calls it.
+// TestScriptsWithoutMemory: when maxmemory is exceeded, a script runs only if its flags allow it, whichever command
+// calls it.
 func TestScriptsWithoutMemory(t *testing.T) {
 	const late = "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'"
 	const early = "OOM command not allowed when used memory > 'maxmemory'."
@@ -152,8 +153,8 @@ func TestScriptsWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestScriptMemoryIsShown: INFO and MEMORY STATS show the memory of scripts and libraries. It counts as used, and is
-// freed when they are deleted.
+// TestScriptMemoryIsShown: INFO and MEMORY STATS show the memory of scripts and libraries. It counts in used_memory,
+// and is freed when they are deleted.
 func TestScriptMemoryIsShown(t *testing.T) {
 	s := testkit.Start(t)
 	const megabyte = 1 << 20
@@ -247,8 +248,8 @@ func TestScriptMemoryIsShown(t *testing.T) {
 	}
 }
 
-// TestLongReplyOfLentScript: a reply of any length is whole after its script has lent the turn, with every event
-// loop. A client whose output limit is smaller is disconnected.
+// TestLongReplyOfLentScript: a reply of any length arrives complete after its script has lent the turn, with every
+// event loop. A client with a smaller output limit is disconnected.
 func TestLongReplyOfLentScript(t *testing.T) {
 	const script = "local t, end_at = {}, os.clock() + 0.02 while os.clock() < end_at do end " +
 		"for i = 1, ARGV[1] do t[i] = 'element ' .. i end return t"
@@ -280,8 +281,8 @@ func TestLongReplyOfLentScript(t *testing.T) {
 	}
 }
 
-// TestScriptMemoryLimit: beyond script-memory-limit only that script, function or library fails. Writes that a
-// script made before stay.
+// TestScriptMemoryLimit: when a script, function or library exceeds script-memory-limit, only it fails. Its earlier
+// writes stay.
 func TestScriptMemoryLimit(t *testing.T) {
 	s := testkit.Start(t, "--script-memory-limit", "8mb")
 	const hoard = "local t = {} for i = 1, 1e9 do t[i] = string.rep('x', 1000) .. i end"
@@ -322,7 +323,7 @@ func TestScriptMemoryLimit(t *testing.T) {
 }
 
 // TestScriptsAreObserved: SCRIPT STATS and /metrics have the calls and commands of each script and function. CONFIG
-// RESETSTAT resets them. A profile names the script that runs.
+// RESETSTAT resets them. A CPU profile names the running script.
 func TestScriptsAreObserved(t *testing.T) {
 	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", admin)

@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestEnds: every way to end, what it saves, and the exit code.
+// TestEnds: for every way to shut down, the server saves what it should and exits with the right code.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -78,8 +78,8 @@ func TestShutdownDuringSave(t *testing.T) {
 	}
 }
 
-// TestSignalWaitsForTick: while ticks are held back, a signal's shutdown can still be cancelled. It happens once
-// they continue.
+// TestSignalWaitsForTick: while the core's ticks are suspended, a shutdown by a signal can still be cancelled. It
+// happens once the ticks continue.
 func TestSignalWaitsForTick(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes", "--save", "")
 	s.Do("DEBUG", "PAUSE-CRON", "1")
@@ -106,7 +106,8 @@ func TestSignalWaitsForTick(t *testing.T) {
 	}
 }
 
-// TestShutdownWaitsForReplicas: the shutdown waits for up to shutdown-timeout, and SHUTDOWN ABORT cancels it.
+// TestShutdownWaitsForReplicas: a shutdown waits for replicas for up to shutdown-timeout, and SHUTDOWN ABORT cancels
+// it.
 func TestShutdownWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--shutdown-timeout", "60", "--repl-ping-replica-period", "1")
@@ -151,7 +152,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 	}
 }
 
-// TestSignalDuringScript: a signal's shutdown waits for the end of a script, and saves all its writes.
+// TestSignalDuringScript: a shutdown by a signal waits for the end of a script, and saves all its writes.
 func TestSignalDuringScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")

@@ -13,14 +13,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestStalls causes a stall of each kind that a client or the machine can cause. STALLS GET must name its kind.
+// TestStalls causes a stall of each kind that a client or the machine can cause. STALLS GET must name the kind.
 func TestStalls(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address, "--enable-debug-command", "yes", "--stall-threshold", "100")
 	c := s.Dial()
 	c.Must("CLIENT", "SETNAME", "planter")
-	// find repeats what causes a stall until the log has one of that kind, of at least this many microseconds. On a busy
-	// host the first ones may be the machine's fault.
+	// find repeats cause until the log has a stall of the given kind, of at least this many microseconds. On a busy
+	// host the machine may cause the first stalls.
 	find := func(kind, what string, least float64, cause func()) (found map[string]string) {
 		t.Helper()
 		s.Do("STALLS", "RESET")
@@ -38,7 +38,7 @@ func TestStalls(t *testing.T) {
 		return found
 	}
 
-	// A sleep is not the machine's fault.
+	// The log must not attribute a sleep to the machine.
 	if m := find("command", "SLEEP", 290e3, func() { c.Must("DEBUG", "SLEEP", "0.3") }); m["name"] != "planter" ||
 		m["addr"] == "" {
 		t.Errorf("DEBUG SLEEP: %v", m)

@@ -17,8 +17,8 @@ import (
 // stockConf is the path of the Debian package's configuration.
 const stockConf = "/etc/redis/redis.conf"
 
-// TestStockConfiguration: the distribution's file is accepted unchanged. The command line changes the few settings
-// that this host needs.
+// TestStockConfiguration: a server starts with the distribution's unchanged file. The command line changes the few
+// settings that this host needs.
 func TestStockConfiguration(t *testing.T) {
 	if _, err := os.Stat(stockConf); err != nil {
 		t.Fatalf("%v: make deps installs it", err)
@@ -50,7 +50,7 @@ func TestStockConfiguration(t *testing.T) {
 	}
 }
 
-// TestRefusedConfiguration: an error in a file is reported with its line, and ends the process.
+// TestRefusedConfiguration: for an error in a file, the process reports the line and exits.
 func TestRefusedConfiguration(t *testing.T) {
 	for text, want := range map[string]string{
 		"nosuch yes\n":                  "Bad directive or wrong number of arguments",
@@ -87,7 +87,8 @@ func TestStandardInput(t *testing.T) {
 	}
 }
 
-// TestDaemon: the started process exits, and another one serves. It writes its PID file, and removes it at the end.
+// TestDaemon: the started process exits, and another process serves. That process writes its PID file, and removes it
+// at the end.
 func TestDaemon(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	starter := testkit.Launch(t, testkit.Spec{Dir: dir, Port: port, NoWait: true, Args: []string{"--daemonize", "yes",
@@ -144,7 +145,7 @@ func await(t *testing.T, address string) *respclient.Client {
 	return c
 }
 
-// TestRewrite: CONFIG REWRITE keeps the file's comments and writes the changes. A restart uses them.
+// TestRewrite: CONFIG REWRITE keeps the file's comments and writes the changed settings. A restart uses them.
 func TestRewrite(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	path := dir + "/spindle.conf"
@@ -181,8 +182,8 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestStartLine: one line of the log has the version, addresses, configuration, folder, memory limit and
-// persistence. With several servers on a host it identifies the log's writer.
+// TestStartLine: one line of the log has the version, addresses, configuration, folder, memory limit and persistence.
+// With several servers on a host it shows which one wrote the log.
 func TestStartLine(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "my.conf")

@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// listenAsSystemd listens at NOTIFY_SOCKET. next returns the next message; "" after some seconds without one.
+// listenAsSystemd listens on NOTIFY_SOCKET. next returns the next message, or "" if none comes for some seconds.
 func listenAsSystemd(t *testing.T) (path string, next func() string) {
 	path = filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
@@ -28,8 +28,8 @@ func listenAsSystemd(t *testing.T) (path string, next func() string) {
 	}
 }
 
-// TestSystemdHears: systemd gets messages about a slow load, with more time for it, its end, a slow last save, and
-// the end of the server.
+// TestSystemdHears: systemd is notified of a slow load, with an extension of its time limit, and of the load's end. It
+// is also notified of a slow last save, and of the end of the server.
 func TestSystemdHears(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("DEBUG", "POPULATE", "1200", "k")

@@ -20,7 +20,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// dialTLS connects and sends PING: under TLS 1.3 a client learns only then that its certificate was refused.
+// dialTLS connects and sends PING, because under TLS 1.3 a client learns only then that its certificate was refused.
 func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *tls.Conn, error) {
 	t.Helper()
 	c, err := tls.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port), config)
@@ -34,7 +34,7 @@ func dialTLS(t testing.TB, port int, config *tls.Config) (*respclient.Client, *t
 	return client, c, err
 }
 
-// TestTLS: a client can do everything under TLS, with every event loop.
+// TestTLS: all features for clients work under TLS, with every event loop.
 func TestTLS(t *testing.T) {
 	certs := testkit.NewCertificates(t)
 	for _, backend := range []string{"gnet", "epoll", "netpoll"} {
@@ -77,7 +77,7 @@ func TestTLS(t *testing.T) {
 			if info := s.Do("INFO", "server").Text; !strings.Contains(info, want) {
 				t.Errorf("no %q in %s", want, info)
 			}
-			// Without TLS.
+			// This client does not use TLS.
 			plain, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
 			if err != nil {
 				t.Fatal(err)
@@ -111,7 +111,7 @@ func TestTLSTools(t *testing.T) {
 	}
 }
 
-// TestTLSConfigSet: each CONFIG SET is accepted or refused as by redis-server, as a whole.
+// TestTLSConfigSet: each CONFIG SET is accepted or refused as a whole, as by redis-server.
 func TestTLSConfigSet(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	other := testkit.NewCertificates(t)
@@ -205,8 +205,8 @@ func TestTLSConfigSet(t *testing.T) {
 	}
 }
 
-// TestTLSReload: new connections get the certificate that CONFIG SET has read, even from the same file name. Old
-// connections stay.
+// TestTLSReload: new connections use the certificate that CONFIG SET has read, even if its file name is the same. Old
+// connections stay open.
 func TestTLSReload(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, certs.Directives(port)...)
@@ -248,7 +248,7 @@ func TestTLSReload(t *testing.T) {
 	}
 }
 
-// TestTLSPorts: a port changes to TLS and back, and connections stay.
+// TestTLSPorts: a port changes to TLS and back, and connections stay open.
 func TestTLSPorts(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, append(certs.Directives(port), "--unixsocket", t.TempDir()+"/s")...)
@@ -269,7 +269,7 @@ func TestTLSPorts(t *testing.T) {
 	if _, _, err := dialTLS(t, port, certs.Client(t, true)); err != nil {
 		t.Error(err)
 	}
-	// Both at once, in either order.
+	// Both ports change in one call, in either order.
 	plain.Must("CONFIG", "SET", "port", port, "tls-port", "0")
 	plain.Must("CONFIG", "SET", "tls-port", port, "port", "0")
 	if info := plain.Must("INFO", "server").Text; !strings.Contains(info, fmt.Sprintf("tcp_port:%d\r\n", port)) {
@@ -307,7 +307,7 @@ func TestTLSStart(t *testing.T) {
 	}
 }
 
-// TestTLSReplica: a Redis replica follows over TLS, through its first synchronisation and the stream after it.
+// TestTLSReplica: a redis-server replica replicates over TLS: the first synchronisation and the stream after it.
 func TestTLSReplica(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	s := testkit.Start(t, certs.Directives(port)...)
@@ -345,8 +345,8 @@ func TestTLSMetrics(t *testing.T) {
 	}
 }
 
-// FuzzTLSConfigSet sets certificates with any content. The server stays up and connections stay. New connections
-// use the last accepted certificate.
+// FuzzTLSConfigSet sets certificates with any content. The server keeps running and connections stay open. New
+// connections use the last accepted certificate.
 func FuzzTLSConfigSet(f *testing.F) {
 	certs, port := testkit.NewCertificates(f), testkit.FreePort(f)
 	s := testkit.Start(f, append(certs.Directives(port), "--tls-auth-clients", "no")...)

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestRedisCLI: the unmodified client in its usual forms.
+// TestRedisCLI: the unmodified redis-cli works in its usual modes.
 func TestRedisCLI(t *testing.T) {
 	s := testkit.Start(t)
 	for _, c := range []struct {
@@ -53,8 +53,8 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRedisBenchmark: the unmodified load generator ends without an error, with pipelines and without. INFO counts
-// its commands.
+// TestRedisBenchmark: the unmodified redis-benchmark runs without an error, with and without pipelines. INFO counts its
+// commands.
 func TestRedisBenchmark(t *testing.T) {
 	s := testkit.Start(t)
 	line := regexp.MustCompile(`(?m)^(PING_INLINE|PING_MBULK|SET|GET|INCR|MSET \(10 keys\)): [\d.]+ requests per second`)
@@ -83,7 +83,7 @@ func TestRedisBenchmark(t *testing.T) {
 	}
 }
 
-// TestPipe: a file of commands through redis-cli --pipe; 200,000, or SPINDLE_TEST_SCALE times that.
+// TestPipe: redis-cli --pipe sends a file of commands. It has 200,000 commands, or SPINDLE_TEST_SCALE times as many.
 func TestPipe(t *testing.T) {
 	n := 200_000 * testkit.Scale()
 	if testkit.Checked {

@@ -10,14 +10,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// unsupportedFeatures are configurations that require a missing feature: a line of a file, and the words about it
-// in the log.
+// unsupportedFeatures lists configurations that require a missing feature: a line of a file, and the words about it in
+// the log.
 var unsupportedFeatures = []struct{ line, directive, means string }{
 	{"tls-dh-params-file redis.dh", "tls-dh-params-file", "elliptic curves"},
 }
 
-// TestUnsupported: a server without a required feature does not start, from a file or from the command line. It
-// says how it would start.
+// TestUnsupported: a server whose file or command line requires a missing feature does not start. The error says how it
+// would start.
 func TestUnsupported(t *testing.T) {
 	for _, c := range unsupportedFeatures {
 		refused := func(args ...string) {
@@ -46,7 +46,7 @@ func TestUnsupported(t *testing.T) {
 	}
 }
 
-// TestUnsupportedOverride: with the override the server starts without the features, and logs the meaning of each.
+// TestUnsupportedOverride: with the override the server starts without the features, and logs the effect of each.
 func TestUnsupportedOverride(t *testing.T) {
 	dir, port := t.TempDir(), testkit.FreePort(t)
 	conf := "port " + strconv.Itoa(port) + "\nbind 127.0.0.1\ndatabases 1\n"
@@ -68,7 +68,7 @@ func TestUnsupportedOverride(t *testing.T) {
 	s.Do("CONFIG", "SET", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
 }
 
-// TestSetUnsupported: CONFIG SET does not answer OK if the value has no effect.
+// TestSetUnsupported: CONFIG SET does not reply OK if the value has no effect.
 func TestSetUnsupported(t *testing.T) {
 	for _, args := range [][]string{nil, {"--unsupported-directives", "warn"}} {
 		s := testkit.Start(t, args...)

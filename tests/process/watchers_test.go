@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The requests of programs that watch a Redis for its operators, taken from their public sources. No reply may be
-// an error. Requests to missing modules are left out, because these programs accept their refusal.
+// These tests replay the requests of programs with which operators watch a Redis, taken from their public sources. No
+// reply may be an error. Requests to missing modules are left out, because these programs handle their refusal.
 
 // filled returns a server with a key of each type.
 func filled(t *testing.T) *testkit.Server {
@@ -34,7 +34,7 @@ func words(line string) (args []any) {
 	return args
 }
 
-// replay sends each line on one connection. EMPTY stands for an empty argument.
+// replay sends all lines on one connection. EMPTY stands for an empty argument.
 func replay(t *testing.T, s *testkit.Server, lines ...string) {
 	t.Helper()
 	c := s.Dial()
@@ -68,7 +68,7 @@ func deepError(v respclient.Value) error {
 	return nil
 }
 
-// TestPrometheusExporter replays the requests of oliver006/redis_exporter with all its options on.
+// TestPrometheusExporter replays the requests of oliver006/redis_exporter with all its options enabled.
 func TestPrometheusExporter(t *testing.T) {
 	s := filled(t)
 	replay(t, s,
@@ -83,7 +83,7 @@ func TestPrometheusExporter(t *testing.T) {
 	if missing := s.Do("COMMAND", "INFO", "NOSUCH"); len(missing.Elems) != 1 || !missing.Elems[0].Null {
 		t.Errorf("COMMAND INFO of what is not there: %v", missing)
 	}
-	// A script collects its groups of keys: a scan, the memory of each key, Lua patterns.
+	// The exporter collects its groups of keys with a script: a scan, the memory of each key, and Lua patterns.
 	script := `local found, groups, list = redis.call("SCAN", ARGV[1], "COUNT", ARGV[2]), {}, {}
 		for _, key in ipairs(found[2]) do
 			local bytes = redis.pcall("MEMORY", "USAGE", key)

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// expect sends a request, and fails if its reply is not the one wanted, as show writes it.
+// expect sends a request, and fails the test unless its reply, as show prints it, is want.
 func expect(t *testing.T, c *respclient.Client, want string, args ...any) {
 	t.Helper()
 	v, err := c.Do(args...)
@@ -23,7 +23,7 @@ func expect(t *testing.T, c *respclient.Client, want string, args ...any) {
 	}
 }
 
-// hears fails if the next thing that a client receives is not the one wanted.
+// hears fails the test unless the next message or reply that a client receives is want.
 func hears(t *testing.T, c *respclient.Client, want string) {
 	t.Helper()
 	v, err := c.Receive()
@@ -44,7 +44,7 @@ func send(t *testing.T, c *respclient.Client, args ...any) {
 	}
 }
 
-// show writes a reply as a test names it: 3, text, [a b], null, ERR text.
+// show returns a reply in the form that tests use: 3, text, [a b], null, ERR text.
 func show(v respclient.Value) string {
 	switch {
 	case v.Null:
@@ -73,7 +73,7 @@ func (all *tier) ownerOf(t *testing.T, key string) *testkit.Server {
 	return nil
 }
 
-// TestAnswers: what the proxy answers itself is what a client of one server expects.
+// TestAnswers: the replies of the proxy itself are those that a client expects from one server.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)
@@ -135,7 +135,7 @@ func countBlocked(t *testing.T, all *tier) {
 	p.AwaitInfo(limit, "clients", "blocked_clients", "0")
 }
 
-// spread are keys of all three shards.
+// spread has keys of all three shards.
 var spread = []string{"a", "b", "c", "d", "e", "f"}
 
 // tracker returns a client in RESP3 with tracking on.
@@ -279,7 +279,7 @@ func refuseTracking(t *testing.T, all *tier) {
 	expect(t, c, "-1", "CLIENT", "GETREDIR")
 }
 
-// TestWaitHoldsNoOtherClient: WAIT counts the replicas of all shards. While it waits, other clients are served.
+// TestWaitHoldsNoOtherClient: WAIT counts the replicas of all shards. Other clients are served while it waits.
 func TestWaitHoldsNoOtherClient(t *testing.T) {
 	t.Parallel()
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
@@ -304,7 +304,8 @@ func TestWaitHoldsNoOtherClient(t *testing.T) {
 	}
 }
 
-// lengthen gives the shards of a proxy a minute for each reply. A test then kills a script in time on any host.
+// lengthen sets a proxy's timeout for replies of shards to a minute, so that a test has time to kill a script on any
+// host.
 func lengthen(p *testkit.Server) { p.Do("CONFIG", "SET", "proxy-timeout", 60_000) }
 
 func killScript(t *testing.T, all *tier) {

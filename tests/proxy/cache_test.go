@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// cached starts a tier whose only proxy has three loops and a cache.
+// cached starts a tier with one proxy, which has three loops and a cache.
 func cached(t *testing.T, redis bool, args ...string) (all *tier, p *testkit.Server) {
 	t.Helper()
 	all = startTier(t, redis, 0, 0)
@@ -22,7 +22,7 @@ func cached(t *testing.T, redis bool, args ...string) (all *tier, p *testkit.Ser
 	return all, p
 }
 
-// warm reads a key until the proxy answers from its cache.
+// warm reads a key until the proxy serves it from its cache.
 func warm(t *testing.T, p *testkit.Server, c *respclient.Client, key string) {
 	t.Helper()
 	hits := func() int64 { return p.InfoInt("cache", "proxy_cache_hits") }
@@ -38,7 +38,7 @@ func warm(t *testing.T, p *testkit.Server, c *respclient.Client, key string) {
 	})
 }
 
-// TestCacheOfHotKeys: reads of hot keys come from the proxy, and every change of them shows.
+// TestCacheOfHotKeys: the proxy serves reads of hot keys from its cache, and every change of such a key is visible.
 func TestCacheOfHotKeys(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestCacheOfHotKeys(t *testing.T) {
 			warm(t, p, c, "k")
 			owner := all.ownerOf(t, "k")
 
-			// A write through the proxy shows at once, whatever the command.
+			// A write through the proxy is visible at once, whatever the command.
 			ask(t, other, "SET", "k", "2")
 			says("2", "GET", "k")
 			warm(t, p, c, "k")
@@ -90,7 +90,7 @@ func TestCacheOfHotKeys(t *testing.T) {
 			ask(t, other, "PFCOUNT", "h")
 			says(all.ownerOf(t, "h").Do("GET", "h").Text, "GET", "h")
 
-			// A write of others at the shard shows when the shard tells of it.
+			// A direct write to the shard is visible when the shard's invalidation has arrived.
 			owner.Do("SET", "k", "7")
 			soon("7", "k")
 			warm(t, p, c, "k")
@@ -102,7 +102,7 @@ func TestCacheOfHotKeys(t *testing.T) {
 			owner.Do("FLUSHALL")
 			soon("null", "k")
 
-			// A connection that cannot tell of changes any more takes its values with it.
+			// When a connection can no longer receive invalidations, the values that it has filled are dropped.
 			owner.Do("SET", "k", "9")
 			soon("9", "k")
 			warm(t, p, c, "k")
@@ -116,7 +116,7 @@ func TestCacheOfHotKeys(t *testing.T) {
 				return testkit.Equal(show(v), "10")
 			})
 
-			// RESP2 and RESP3 clients read their own null.
+			// Clients in RESP2 and RESP3 get the null of their protocol.
 			ask(t, c, "DEL", "k")
 			warm(t, p, c, "k")
 			three := p.Dial()
@@ -131,7 +131,7 @@ func TestCacheOfHotKeys(t *testing.T) {
 	}
 }
 
-// TestCacheFollowsDeadlines: no read has a value after its key's time.
+// TestCacheFollowsDeadlines: no read returns a value after its key's deadline.
 func TestCacheFollowsDeadlines(t *testing.T) {
 	t.Parallel()
 	_, p := cached(t, true, "--proxy-cache-max-age", "600000")
@@ -157,7 +157,7 @@ func TestCacheFollowsDeadlines(t *testing.T) {
 	}
 }
 
-// TestCacheHasRights: a client gets from the cache only what it may read. Each database has its own values.
+// TestCacheHasRights: a client gets from the cache only values that it may read. Each database has its own values.
 func TestCacheHasRights(t *testing.T) {
 	t.Parallel()
 	all, p := cached(t, false)
@@ -184,7 +184,7 @@ func TestCacheHasRights(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded: values of many hot keys take no more than proxy-cache-size. CONFIG SET ends the cache.
+// TestCacheIsBounded: values of many hot keys use no more than proxy-cache-size. CONFIG SET can disable the cache.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	_, p := cached(t, true)
@@ -214,7 +214,7 @@ func TestCacheIsBounded(t *testing.T) {
 			t.Fatalf("%.20s", v.Text)
 		}
 	}
-	// A write while the cache is off counts when it is on again.
+	// A write while the cache is disabled is visible after the cache is enabled again.
 	ask(t, c, "CONFIG", "SET", "proxy-cache-size", 100_000)
 	warm(t, p, c, "k1")
 	if replies, err := c.Pipeline([]any{"CONFIG", "SET", "proxy-cache-size", 0}, []any{"SET", "k1", "new"},
@@ -223,8 +223,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestCacheIsNeverOlder: counters only grow. No read has less than what the proxy has answered to a write before, on
-// any connection, nor less than the same client has read.
+// TestCacheIsNeverOlder: counters only grow. No read returns less than the reply to an earlier write through the proxy,
+// on any connection. Nor does a client read less than it has read before.
 func TestCacheIsNeverOlder(t *testing.T) {
 	t.Parallel()
 	_, p := cached(t, false)
@@ -254,7 +254,7 @@ func TestCacheIsNeverOlder(t *testing.T) {
 			v, err := c.Do("INCR", fmt.Sprint("n", k))
 			if err == nil {
 				raise(k, v.Int)
-				// A pipeline reads what it has written itself.
+				// A pipeline reads its own writes.
 				var both []respclient.Value
 				both, err = c.Pipeline([]any{"INCR", fmt.Sprint("n", k)}, []any{"GET", fmt.Sprint("n", k)})
 				if err == nil {
@@ -289,7 +289,7 @@ func TestCacheIsNeverOlder(t *testing.T) {
 	all.Wait()
 }
 
-// TestCacheKnowsScripts: a script may write keys that it does not name. A client reads what its script has written, in a
+// TestCacheKnowsScripts: a script may write keys that it does not declare. A client reads the writes of its script, in a
 // pipeline and after a transaction, as it would without a cache.
 func TestCacheKnowsScripts(t *testing.T) {
 	t.Parallel()

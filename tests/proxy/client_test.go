@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestClient: CLIENT is about the clients of the proxy, with the words of one server.
+// TestClient: CLIENT works on the clients of the proxy, with the replies of one server.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 2)

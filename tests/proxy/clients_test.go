@@ -13,10 +13,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// installed is where `make clients` puts other client libraries.
+// installed is the folder into which `make clients` installs other client libraries.
 const installed = "../../bin/clients"
 
-// A library is a client of another maker: the command line that uses it, before the proxy's address.
+// A library is an independent client library: the command line of a program that uses it. The proxy's address follows.
 type library struct {
 	line    []string
 	after   []string // arguments after the address
@@ -61,8 +61,8 @@ func libraries(t *testing.T) map[string]library {
 	return all
 }
 
-// TestClientLibraries: client libraries that know of one server use pools, pipelines, transactions, scripts, messages
-// and queues through the proxy, over shards of both kinds.
+// TestClientLibraries: client libraries in single-server mode work through the proxy. They use pools, pipelines,
+// transactions, scripts, pub/sub and queues, over shards of redis-server and of spindle.
 func TestClientLibraries(t *testing.T) {
 	t.Parallel()
 	found := libraries(t)
@@ -86,7 +86,7 @@ func TestClientLibraries(t *testing.T) {
 	}
 }
 
-// TestTools: redis-cli and redis-benchmark work through the proxy as they do at one server.
+// TestTools: redis-cli and redis-benchmark work through the proxy as they do with one server.
 func TestTools(t *testing.T) {
 	t.Parallel()
 	for kind, redis := range map[string]bool{"redis-server": true, "spindle": false} {
@@ -117,7 +117,7 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// benchmark runs all tests of redis-benchmark. MSET names ten keys, and in its form with -r they are of many slots.
+// benchmark runs all tests of redis-benchmark. MSET names ten keys; with -r these are in several slots.
 func benchmark(t *testing.T, p *testkit.Server) {
 	t.Helper()
 	requests := strconv.Itoa(500 * testkit.Scale())

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestCommandsOfAllShards: the proxy offers the commands that all shards have. It learns of a shard of another version
-// that joins, or that takes the place of one.
+// TestCommandsOfAllShards: the proxy offers the commands that all shards have. It notices when a shard of another
+// version joins or replaces one.
 func TestCommandsOfAllShards(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestIdleClientCost: a client that is connected, and has asked something once, costs the proxy at most 4 KB.
+// TestIdleClientCost: a connected client that has sent one request and is idle uses at most 4 KB of the proxy's memory.
 func TestIdleClientCost(t *testing.T) {
 	all := startTier(t, false, 0, 1)
 	p := all.proxies[0]

@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestDemo: the demo's proxies serve the cluster, and its dashboard answers spindle ctl. At its end no process and no
-// file is left.
+// TestDemo: the demo's proxies serve the cluster, and spindle ctl works with its dashboard. At the demo's end no
+// process and no file is left.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("etcd"); err != nil {
@@ -56,8 +56,9 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// startDemo starts a demo and waits until it is up. It returns its first port and the dashboard's token. The ports of
-// the nodes' buses are those of outgoing connections too. So one may be taken meanwhile, and then others are tried.
+// startDemo starts a demo and waits until it is up. It returns the demo's first port and the dashboard's token. The
+// ports of the nodes' buses are in the range of outgoing connections too. If one is taken meanwhile, startDemo tries
+// other ports.
 func startDemo(t *testing.T, folder string) (first int, cmd *exec.Cmd, token string) {
 	t.Helper()
 	for range 10 {

@@ -11,7 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFigures: /metrics counts what clients do, by command and by shard. /healthz tells when a shard has no primary.
+// TestFigures: /metrics counts the requests of clients, by command and by shard. /healthz reports when a shard has no
+// primary.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 0)

@@ -16,7 +16,7 @@ func luaLibrary(name, function string) string {
 		"', function(keys) return redis.call('incr', keys[1]) end)"
 }
 
-// TestFunctionsOfNewShards: a shard that joins gets the libraries before calls of functions go to it.
+// TestFunctionsOfNewShards: a shard that joins gets the libraries before the first call of a function is sent to it.
 func TestFunctionsOfNewShards(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestFunctionsOfNewShards(t *testing.T) {
 	}
 }
 
-// TestFunctionsOfNewNodes: the same with a node that joins a cluster, whose slots clients learn of by redirects.
+// TestFunctionsOfNewNodes: a node that joins a cluster gets the libraries too. Clients learn about its slots by
+// redirections.
 func TestFunctionsOfNewNodes(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 2, "--proxy-refresh-interval", "60000")
@@ -94,7 +95,7 @@ func TestFunctionsOfNewNodes(t *testing.T) {
 		t.Errorf("the new node has the libraries %s", show(v))
 	}
 
-	// A library that one shard lacks is not hidden.
+	// If one shard lacks a library, FUNCTION LIST reports it.
 	fresh.Do("FUNCTION", "DELETE", "one")
 	v := ask(t, c, "FUNCTION", "LIST")
 	if !strings.HasPrefix(v.Text, "ERR the shards differ in the library 'one'") {

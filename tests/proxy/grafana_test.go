@@ -17,8 +17,8 @@ var (
 	askedLabel   = regexp.MustCompile(`\{\{(\w+)\}\}`)
 )
 
-// TestGrafana: a proxy serves each metric that the Grafana file asks for, with the labels that its legends name. The
-// file has a panel for each metric of the proxy.
+// TestGrafana: a proxy exports each metric that the Grafana dashboard queries, with the labels that its legends name.
+// The dashboard has a panel for each metric of the proxy.
 func TestGrafana(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../packaging/grafana/spindle-proxy.json")

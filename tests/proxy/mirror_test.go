@@ -23,13 +23,13 @@ func mirrorOf(second *tier, more ...string) []string {
 	return append(args, more...)
 }
 
-// settle waits until the mirror has nothing to do.
+// settle waits until the mirror has no more writes to send.
 func settle(t *testing.T, p *testkit.Server) {
 	t.Helper()
 	p.AwaitInfo(testkit.Slowly(30*time.Second), "mirror", "mirror_queued_bytes", "0")
 }
 
-// same compares lists of both clusters.
+// same compares the values of lists in both clusters.
 func same(t *testing.T, one, two *respclient.Client, keys []string) {
 	t.Helper()
 	for _, key := range keys {
@@ -39,7 +39,7 @@ func same(t *testing.T, one, two *respclient.Client, keys []string) {
 	}
 }
 
-// firstSlot returns the first slot of a shard, as the shard sees it.
+// firstSlot returns the first slot of a shard according to that shard.
 func (all *tier) firstSlot(t *testing.T, shard int) int {
 	t.Helper()
 	s := all.shards[shard]
@@ -52,8 +52,8 @@ func (all *tier) firstSlot(t *testing.T, shard int) int {
 	return 0
 }
 
-// TestMirror: writes of all kinds reach the second cluster, also while its slots move, and in their order. Reads and
-// refused writes do not. A reply that differs is counted, and logged with its command and key.
+// TestMirror: writes of all kinds reach the second cluster in their order, even while its slots move. Reads and refused
+// writes are not mirrored. A reply that differs is counted, and logged with its command and key.
 func TestMirror(t *testing.T) {
 	t.Parallel()
 	first, second := startTier(t, true, 0, 0), startTier(t, false, 0, 1)
@@ -163,8 +163,8 @@ func TestMirror(t *testing.T) {
 	expect(t, there, "0", "DBSIZE")
 }
 
-// TestMirrorThatStops: clients do not wait for a mirror that does not answer. Past the bound writes are dropped and
-// counted, and later ones arrive again.
+// TestMirrorThatStops: clients do not wait for a mirror that does not reply. Beyond the limit, writes are dropped and
+// counted. When the mirror replies again, later writes arrive.
 func TestMirrorThatStops(t *testing.T) {
 	t.Parallel()
 	first, second := startTier(t, false, 0, 0), startTier(t, false, 0, 0)

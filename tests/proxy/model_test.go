@@ -15,13 +15,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A request of the model, and how its reply is compared.
+// A request is a request of the model, with the way to compare its reply.
 type request struct {
 	args   []any
 	sorted bool // the reply's elements have no order
 }
 
-// A player is a client of the model. Its keys are its own, so its replies depend on nothing else.
+// A player is a client of the model. No other player uses its keys, so its replies depend only on its own requests.
 type player struct {
 	rng   *rand.Rand
 	id    int
@@ -32,7 +32,7 @@ type player struct {
 
 func (p *player) key() string { return fmt.Sprintf("p%d:%d", p.id, p.rng.IntN(25)) }
 
-// tagged returns a key of one slot.
+// tagged returns a key with a hash tag, so that all such keys are in one slot.
 func (p *player) tagged() string { return fmt.Sprintf("{p%d.%d}:%d", p.id, p.tag, p.rng.IntN(6)) }
 
 func (p *player) value() string {
@@ -49,7 +49,7 @@ func (p *player) value() string {
 
 const sumScript = "local n = redis.call('incrby', KEYS[1], ARGV[1]) return {n, ARGV[1], 'x'}"
 
-// next returns the requests of one step: one, or a transaction.
+// next returns the requests of one step: a single request, or a transaction.
 func (p *player) next() []request {
 	one := func(args ...any) []request { return []request{{args: args}} }
 	sorted := func(args ...any) []request { return []request{{args: args, sorted: true}} }
@@ -155,7 +155,7 @@ func (p *player) next() []request {
 	return one("SETEX", k(), 500, p.value())
 }
 
-// transaction is MULTI with requests of one slot, and sometimes an error, WATCH or DISCARD.
+// transaction returns MULTI with requests of one slot, and sometimes an error, WATCH or DISCARD.
 func (p *player) transaction() (all []request) {
 	add := func(args ...any) { all = append(all, request{args: args}) }
 	if p.still && p.rng.IntN(3) == 0 {
@@ -195,7 +195,7 @@ func (p *player) transaction() (all []request) {
 }
 
 // TestRepliesAreThoseOfOneServer: clients send random pipelines of all kinds of requests to proxies, and to one
-// redis-server that has all keys. Each reply is the same.
+// redis-server that has all keys. All replies are equal.
 func TestRepliesAreThoseOfOneServer(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestRepliesAreThoseOfOneServer(t *testing.T) {
 	}
 }
 
-// play has clients send requests each, half of them in RESP3.
+// play makes each of several clients send requests, half of the clients in RESP3.
 func play(t *testing.T, all *tier, one *testkit.Server, clients, requests int, still bool) {
 	var done sync.WaitGroup
 	seed := time.Now().UnixNano()

@@ -15,7 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestRepliesWhileSlotsMove: as TestRepliesAreThoseOfOneServer, while redis-cli moves slots from shard to shard.
+// TestRepliesWhileSlotsMove: replies equal those of one server, as in TestRepliesAreThoseOfOneServer, while redis-cli
+// moves slots between shards.
 func TestRepliesWhileSlotsMove(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestRepliesWhileSlotsMove(t *testing.T) {
 	}
 }
 
-// move moves slots with redis-cli, once all nodes agree about the slots.
+// move moves slots with redis-cli, once all nodes agree on the owners of slots.
 func (all *tier) move(t *testing.T, from, to, slots int) bool {
 	id := func(i int) string {
 		v, err := all.shards[i].Ask("CLUSTER", "MYID")
@@ -73,14 +74,14 @@ func (all *tier) move(t *testing.T, from, to, slots int) bool {
 	return code == 0
 }
 
-// counters are what clients count with INCR, one key each.
+// counters has the increments of clients that send INCR. Each client has its own key.
 type counters struct {
 	acknowledged, failed []int64
 	stop                 chan struct{}
 	counting             sync.WaitGroup
 }
 
-// count has clients count through proxies until stop. A client whose connection ends dials again.
+// count makes clients send INCR through proxies until stop. A client whose connection ends connects again.
 func (all *tier) count(t *testing.T, clients int) *counters {
 	n := &counters{acknowledged: make([]int64, clients), failed: make([]int64, clients), stop: make(chan struct{})}
 	for i := range clients {
@@ -119,7 +120,8 @@ func (all *tier) count(t *testing.T, clients int) *counters {
 	return n
 }
 
-// check ends the counting. Each counter is between what was acknowledged and that plus what failed: no INCR runs twice.
+// check stops the clients. Each counter is at least the number of acknowledged INCRs, and at most that plus the failed
+// ones: no INCR runs twice.
 func (n *counters) check(t *testing.T, all *tier) {
 	t.Helper()
 	close(n.stop)
@@ -144,8 +146,8 @@ func (n *counters) check(t *testing.T, all *tier) {
 	}
 }
 
-// TestCountersDuringFailovers: clients count while replicas take over in agreement with their primaries, so that no
-// acknowledged write is lost. No request fails.
+// TestCountersDuringFailovers: clients send INCR during manual failovers. A primary and its replica agree on these, so
+// no acknowledged write is lost. No request fails.
 func TestCountersDuringFailovers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 2)
@@ -163,8 +165,8 @@ func TestCountersDuringFailovers(t *testing.T) {
 	}
 }
 
-// TestCountersWhileServersDie: clients count while shards and proxies are killed and start again. The shards have a log
-// that is synced always, so nothing acknowledged is lost (proxy.P3).
+// TestCountersWhileServersDie: clients send INCR while shards and proxies are killed and start again. The shards use
+// appendfsync always, so no acknowledged write is lost (proxy.P3).
 func TestCountersWhileServersDie(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 2)
@@ -193,8 +195,9 @@ func TestCountersWhileServersDie(t *testing.T) {
 	n.check(t, all)
 }
 
-// failover has the replica of a primary take over in agreement with it, so that no acknowledged write is lost. It waits
-// until every node knows the replica: a primary that does not know it gives no vote, and the attempt lapses after 5 s.
+// failover makes the replica of a primary take over by a manual failover, so that no acknowledged write is lost. It
+// first waits until every node knows the replica. A primary that does not know it gives no vote, and the attempt lapses
+// after 5 s.
 func (all *tier) failover(t *testing.T, primary *testkit.Server) {
 	t.Helper()
 	id := primary.Do("CLUSTER", "MYID").Text

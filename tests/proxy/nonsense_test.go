@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A liar stands between a proxy and a shard. It passes on what both say, until a request names a key of lies. Then it
-// answers that request, and what comes after it on this connection, in the shard's place.
+// A liar stands between a proxy and a shard. It forwards all bytes, until a request names a key of lies. Then it
+// replies to that request, and to later ones on the connection, in the shard's place.
 type liar struct {
 	to   string
 	lies map[string]string // what is said for a key; the end of it closes the connection, but for "hold"
@@ -82,7 +82,7 @@ func (l *liar) relay(c net.Conn) {
 	}
 }
 
-// lieTo returns the reply to a request, whether it is a lie, and whether the connection stays open after it.
+// lieTo returns the reply to a request, whether the reply is a lie, and whether the connection stays open after it.
 func (l *liar) lieTo(request []byte) (lie string, lies, kept bool) {
 	for key, lie := range l.lies {
 		if bytes.Contains(request, []byte(key)) {
@@ -93,7 +93,7 @@ func (l *liar) lieTo(request []byte) (lie string, lies, kept bool) {
 	return "", false, false
 }
 
-// lies are what a broken or hostile shard may answer, by the key that is asked for.
+// lies has replies of a broken or hostile shard, by the requested key.
 var lies = map[string]string{
 	"lie:text":     "hello there\r\n" + hold,
 	"lie:kind":     "@3\r\n" + hold,
@@ -110,9 +110,9 @@ var lies = map[string]string{
 	"lie:silence":  hold,
 }
 
-// TestShardsThatAnswerNonsense: a shard's connection that says what is no reply is closed. The request on it fails with
-// an error that names the shard, or its client's connection is closed if it has a part. Other clients read nothing of
-// it, and all are served again.
+// TestShardsThatAnswerNonsense: if a shard sends bytes that are not a reply, the connection to it is closed. The
+// request on it fails with an error that names the shard. If the client has already got a part of the reply, its
+// connection is closed. Other clients get none of these bytes, and all are served again.
 func TestShardsThatAnswerNonsense(t *testing.T) {
 	t.Parallel()
 	p, port := lyingTier(t, &liar{lies: lies}, "--proxy-timeout", "1000")
@@ -148,7 +148,7 @@ func TestShardsThatAnswerNonsense(t *testing.T) {
 	}
 }
 
-// TestShardsThatAnswerTooMuch: a reply that no client asked for ends the connection, and no client reads it.
+// TestShardsThatAnswerTooMuch: a reply without a request ends the connection to the shard, and no client gets it.
 func TestShardsThatAnswerTooMuch(t *testing.T) {
 	t.Parallel()
 	p, _ := lyingTier(t, &liar{lies: map[string]string{"lie:twice": "$1\r\na\r\n$6\r\nstrays\r\n" + hold,
@@ -164,7 +164,7 @@ func TestShardsThatAnswerTooMuch(t *testing.T) {
 	works(t, p)
 }
 
-// TestEndlessReply: a reply that does not end is passed on while its client reads, and costs no memory.
+// TestEndlessReply: an endless reply is forwarded as fast as its client reads, and does not fill the proxy's memory.
 func TestEndlessReply(t *testing.T) {
 	t.Parallel()
 	const size = 200 << 20
@@ -205,7 +205,7 @@ func lyingTier(t *testing.T, l *liar, args ...string) (p *testkit.Server, port i
 			"--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}, args...)}), port
 }
 
-// works fails if the proxy does not serve a client again soon.
+// works fails the test if the proxy does not soon serve a client again.
 func works(t *testing.T, p *testkit.Server) {
 	t.Helper()
 	var c *respclient.Client

@@ -16,8 +16,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A refuser stands between a proxy and a shard. It answers some requests with an error, as a shard does that has not
-// run them, and passes on all others.
+// A refuser stands between a proxy and a shard. It replies to some requests with an error, like a shard that has not
+// run them, and forwards all others.
 type refuser struct {
 	to    string
 	mu    sync.Mutex
@@ -81,7 +81,7 @@ func (r *refuser) serve(c net.Conn) {
 	}
 }
 
-// refusal returns the next error for a request, or notes that the shard gets it.
+// refusal returns the next error for a request. If there is none, it records that the shard gets the request.
 func (r *refuser) refusal(words []string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +124,8 @@ func readRequest(from *bufio.Reader) (words []string, raw []byte, err error) {
 	return words, raw, err
 }
 
-// TestOrderOfRefusedCalls: calls of one client on one key run in their order (proxy.Q1). Otherwise one does not run,
-// and its client reads why (proxy.Q3).
+// TestOrderOfRefusedCalls: calls of one client on one key run in their order (proxy.Q1). If the order cannot be kept, a
+// call does not run, and its client gets an error with the reason (proxy.Q3).
 func TestOrderOfRefusedCalls(t *testing.T) {
 	t.Parallel()
 	const loading = "LOADING Redis is loading the dataset in memory"
@@ -222,7 +222,8 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 	}
 }
 
-// TestOrderOfScripts: a script that the shard does not have runs in its place among a client's pipelined calls.
+// TestOrderOfScripts: a script that the shard does not have yet still runs at its position among a client's pipelined
+// calls.
 func TestOrderOfScripts(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)

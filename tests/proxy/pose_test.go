@@ -17,7 +17,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPose: with proxy-pose-cluster a client that speaks to clusters only takes the proxy for one node with all slots.
+// TestPose: with proxy-pose-cluster, a client that only supports clusters sees the proxy as one node with all slots.
 func TestPose(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)
@@ -61,8 +61,8 @@ func TestPose(t *testing.T) {
 	}
 }
 
-// TestPoseOfSeveral: the proxies of a product pose as one cluster, in which each has a part of the slots. One that ends
-// leaves it.
+// TestPoseOfSeveral: the proxies of a product pose as one cluster, and each owns a part of the slots. When a proxy
+// stops, the others take over its slots.
 func TestPoseOfSeveral(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())
@@ -107,8 +107,8 @@ func TestPoseOfSeveral(t *testing.T) {
 	})
 }
 
-// TestPoseForLibraries: cluster clients of other makers append to keys of all shards, as TestClients of clusters has
-// them do.
+// TestPoseForLibraries: independent cluster client libraries append to keys of all shards, as in TestClientLibraries of
+// tests/cluster.
 func TestPoseForLibraries(t *testing.T) {
 	t.Parallel()
 	lines := clusterLibraries(t)
@@ -123,7 +123,7 @@ func TestPoseForLibraries(t *testing.T) {
 	}
 }
 
-// clusterLibraries returns the command lines of the cluster clients that are installed.
+// clusterLibraries returns the command lines of the installed cluster client libraries.
 func clusterLibraries(t *testing.T) map[string][]string {
 	t.Helper()
 	clients, err := filepath.Abs("../../bin/clients")
@@ -150,7 +150,7 @@ func clusterLibraries(t *testing.T) map[string][]string {
 	return found
 }
 
-// runLibrary has a client write through a proxy for a while. Every write is acknowledged and there.
+// runLibrary makes a client library write through a proxy for a while. Every write must be acknowledged and stored.
 func runLibrary(t *testing.T, library string, line []string, p *testkit.Server) {
 	cmd := exec.Command(line[0], append(line[1:], p.Addr, library)...)
 	cmd.Stderr = os.Stderr

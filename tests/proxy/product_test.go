@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A dashboard is the process, and its REST interface.
+// A dashboard is a dashboard process with its REST interface.
 type dashboard struct {
 	t      *testing.T
 	server *testkit.Server
@@ -23,7 +23,7 @@ type dashboard struct {
 
 const writeToken = "for-tests-only-0123456789"
 
-// startDashboard starts a dashboard over a folder.
+// startDashboard starts a dashboard with a folder as its store.
 func startDashboard(t *testing.T, store string) *dashboard {
 	t.Helper()
 	port := testkit.FreePort(t)
@@ -37,7 +37,7 @@ func startDashboard(t *testing.T, store string) *dashboard {
 	return d
 }
 
-// ask sends a request that has to succeed.
+// ask sends a request that must succeed.
 func (d *dashboard) ask(method, path string, body any) map[string]any {
 	d.t.Helper()
 	reply, err := d.try(method, path, body)
@@ -80,7 +80,7 @@ func (d *dashboard) try(method, path string, body any) (reply map[string]any, er
 	return reply, err
 }
 
-// startGroups makes a product of plain servers, one group each, and proxies in front of it.
+// startGroups makes a product of plain servers, each in its own group, and starts proxies in front of it.
 func startGroups(t *testing.T, d *dashboard, redis bool, hash string, groups, proxies int) *tier {
 	t.Helper()
 	d.ask("POST", "/v1/products", map[string]any{"name": "shop", "kind": "groups", "hash": hash})
@@ -101,8 +101,8 @@ func startGroups(t *testing.T, d *dashboard, redis bool, hash string, groups, pr
 	return all
 }
 
-// TestRepliesOverGroups: as TestRepliesAreThoseOfOneServer, over plain servers in groups, while a group joins and the
-// slots are balanced.
+// TestRepliesOverGroups: replies equal those of one server, as in TestRepliesAreThoseOfOneServer, over plain servers in
+// groups. Meanwhile a group joins and the slots are rebalanced.
 func TestRepliesOverGroups(t *testing.T) {
 	for name, how := range map[string]struct {
 		redis bool

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Most of these tests wait for servers.
+// Most of these tests spend their time waiting for servers.
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
 // A tier is a cluster and proxies in front of it.
@@ -19,8 +19,8 @@ type tier struct {
 	proxies []*testkit.Server
 }
 
-// startTier starts a cluster of three primaries, each with as many replicas, and proxies. Without replicas no node can
-// take over. Its nodes then wait longer, so that a busy host does not take the cluster down.
+// startTier starts a cluster of three primaries, each with this many replicas, and proxies. Without replicas no node
+// can take over. Then the nodes have a longer timeout, so that a busy host does not bring the cluster down.
 func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) *tier {
 	t.Helper()
 	all, timeout := &tier{}, "2000"

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// sameHeard compares messages in any order: those of several shards have none.
+// sameHeard compares messages in any order, because messages of several shards have no fixed order.
 func sameHeard(t *testing.T, name string, got, want []string) {
 	t.Helper()
 	slices.Sort(got)
@@ -23,7 +23,7 @@ func sameHeard(t *testing.T, name string, got, want []string) {
 	}
 }
 
-// events writes keys of all shards with c, and returns what listener hears of them in the form of its subscription.
+// events writes keys of all shards with c, and checks the messages that listener gets, in the form of its subscription.
 func events(t *testing.T, c, listener *respclient.Client, keys []string, message func(key string) string) {
 	t.Helper()
 	var want, got []string
@@ -43,8 +43,8 @@ func events(t *testing.T, c, listener *respclient.Client, keys []string, message
 	sameHeard(t, "a listener", got, want)
 }
 
-// TestKeyspaceEvents: a client hears the events of the keys of all shards once, those of a shard that joins too. An
-// ordinary message reaches a pattern once.
+// TestKeyspaceEvents: a client gets each event of the keys of all shards once, even of a shard that joins. An ordinary
+// message reaches a pattern subscription once.
 func TestKeyspaceEvents(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestKeyspaceEvents(t *testing.T) {
 	}
 }
 
-// hearsOneOf fails if the next message is not the event of one of the keys.
+// hearsOneOf fails the test unless the next message is the event of one of the keys.
 func hearsOneOf(t *testing.T, c *respclient.Client, keys []string) {
 	t.Helper()
 	v, err := c.Receive()
@@ -139,8 +139,8 @@ func (all *tier) grow(t *testing.T, redis bool) *testkit.Server {
 	return s
 }
 
-// TestKeyspaceEventsAfterFailover: the primary that a replica has replaced tells of the same keys. A client hears of
-// each once.
+// TestKeyspaceEventsAfterFailover: after a failover, the old primary sends events of the same keys as a replica. A
+// client gets each event once.
 func TestKeyspaceEventsAfterFailover(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 1, 1, "--proxy-refresh-interval", "200")
@@ -168,8 +168,8 @@ func TestKeyspaceEventsAfterFailover(t *testing.T) {
 	events(t, c, listener, spread, message)
 }
 
-// TestMessagesOverGroups: plain servers pass on no messages to each other. Each subscriber hears each message once,
-// whatever shard or proxy it was published through.
+// TestMessagesOverGroups: plain servers do not forward published messages to each other. Each subscriber gets each
+// message once, through whichever shard or proxy it was published.
 func TestMessagesOverGroups(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())
@@ -202,7 +202,8 @@ func TestMessagesOverGroups(t *testing.T) {
 	hears(t, pattern, "[pmessage n* news of the new group]")
 }
 
-// TestShardChannelAgain: a client leaves a sharded channel and another joins it at once. The proxy subscribes once.
+// TestShardChannelAgain: a client unsubscribes from a sharded channel, and another subscribes to it at once. The proxy
+// subscribes at the shard only once.
 func TestShardChannelAgain(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)
@@ -227,8 +228,9 @@ func TestShardChannelAgain(t *testing.T) {
 	hears(t, c, "[smessage room a]")
 }
 
-// TestSubscribeBesideAStoppedShard: a pattern of all shards is confirmed when the time of the one that does not answer
-// is over. The others' messages come. When it answers again, its messages come too.
+// TestSubscribeBesideAStoppedShard: a pattern is subscribed on all shards. If one does not reply, the subscription is
+// confirmed after its timeout, and messages of the others arrive. When the shard replies again, its messages arrive
+// too.
 func TestSubscribeBesideAStoppedShard(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())
@@ -238,7 +240,8 @@ func TestSubscribeBesideAStoppedShard(t *testing.T) {
 	all.shards[0].Signal(syscall.SIGSTOP)
 	c := p.Dial()
 	expect(t, c, "[psubscribe n* 1]", "PSUBSCRIBE", "n*")
-	// A listener that the proxy has given up may count in PUBSUB NUMPAT for a while. So messages are sent until one comes.
+	// PUBSUB NUMPAT may count an old connection of the proxy for a while. So the test publishes messages until one
+	// arrives.
 	heard := func(s *testkit.Server, message string) {
 		t.Helper()
 		publisher := s.Dial()

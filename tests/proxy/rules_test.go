@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestRules: a proxy refuses what its rules say, by user and by prefix, names the rule, and counts. CONFIG SET changes
-// rules while it serves.
+// TestRules: a proxy refuses requests according to its rules, by user and by key prefix. The error names the rule, and
+// the refusals are counted. CONFIG SET changes the rules while the proxy serves.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 0)

@@ -22,7 +22,8 @@ func fill(t *testing.T, p *testkit.Server, n int) map[string]bool {
 	return keys
 }
 
-// scanAll scans to the end. The calls go through the clients in turn, and before each one its number is told.
+// scanAll runs SCAN to its end. The calls alternate between the clients. Before each call, before gets the call's
+// number.
 func scanAll(t *testing.T, clients []*respclient.Client, before func(call int)) (seen map[string]int) {
 	t.Helper()
 	seen = map[string]int{}
@@ -45,7 +46,7 @@ func scanAll(t *testing.T, clients []*respclient.Client, before func(call int)) 
 	}
 }
 
-// hasAll fails if a key was not seen.
+// hasAll fails the test if a key was not seen.
 func hasAll(t *testing.T, keys map[string]bool, seen map[string]int) {
 	t.Helper()
 	missed := 0
@@ -59,8 +60,8 @@ func hasAll(t *testing.T, keys map[string]bool, seen map[string]int) {
 	}
 }
 
-// TestScanWhileSlotsMove: SCAN yields every key that is there all the time, also if slots move while it runs: between
-// its calls, and during them. Any proxy understands the cursor. Without moves it yields each key once.
+// TestScanWhileSlotsMove: SCAN returns every key that exists during the whole scan, even if slots move between its
+// calls or during them. Any proxy understands the cursor. Without moves SCAN returns each key once.
 func TestScanWhileSlotsMove(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestScanWhileSlotsMove(t *testing.T) {
 	}
 }
 
-// TestScanWhileGroupsChange: as TestScanWhileSlotsMove, while a group joins and gets slots.
+// TestScanWhileGroupsChange: SCAN is as complete as in TestScanWhileSlotsMove while a group joins and gets slots.
 func TestScanWhileGroupsChange(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())

@@ -9,13 +9,13 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// shaOf returns the name of a script.
+// shaOf returns the SHA-1 digest of a script.
 func shaOf(script string) string {
 	sum := sha1.Sum([]byte(script))
 	return hex.EncodeToString(sum[:])
 }
 
-// TestScriptsOfEval: EVAL at one shard makes a script known, as at one server.
+// TestScriptsOfEval: after EVAL at one shard, EVALSHA works for all keys, as with one server.
 func TestScriptsOfEval(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestScriptsOfEval(t *testing.T) {
 				expect(t, other, want, "EVALSHA", strings.ToUpper(sha), 1, key)
 			}
 
-			// In transactions, before and after a key has named the shard.
+			// The same holds in transactions, before and after a key has determined the shard.
 			for _, key := range spread {
 				tx := p.Dial()
 				expect(t, tx, "OK", "MULTI")

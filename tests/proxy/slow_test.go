@@ -10,7 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestSlowRequests: SLOWLOG and LATENCY have the slow requests of the proxy, and the shard's share of the time.
+// TestSlowRequests: SLOWLOG and LATENCY list the slow requests of the proxy, with the part of the time that the shard
+// took.
 func TestSlowRequests(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1, "--slowlog-log-slower-than", "100000", "--slowlog-max-len", "3",
@@ -60,7 +61,7 @@ func TestSlowRequests(t *testing.T) {
 	expect(t, c, "[]", "SLOWLOG", "GET")
 }
 
-// TestSlowErrors: the errors of SLOWLOG and LATENCY are those of one server.
+// TestSlowErrors: the errors of SLOWLOG and LATENCY are the same as those of one server.
 func TestSlowErrors(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 1, "--slowlog-log-slower-than", "-1")
@@ -84,7 +85,7 @@ func TestSlowErrors(t *testing.T) {
 	}
 }
 
-// TestConfigRewrite: a proxy writes its settings into its file, and starts with them.
+// TestConfigRewrite: a proxy writes its settings to its configuration file, and a restart uses them.
 func TestConfigRewrite(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestStoppedShard: one of three shards stands still. Its requests fail by their deadline, and name it. The other
-// shards' requests do not wait, and the proxy's memory is bounded.
+// TestStoppedShard: one of three shards is suspended. Its requests fail at their deadline with an error that names it.
+// The other shards' requests do not wait, and the proxy's memory is bounded.
 func TestStoppedShard(t *testing.T) {
 	t.Parallel()
 	const patience = 3 * time.Second // of the proxy: a busy host delays the other shards, but for less

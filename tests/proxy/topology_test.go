@@ -18,14 +18,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// untilMap waits until the Map of a Finder is as holds says.
+// untilMap waits until holds is true for the current Map of a Finder.
 func untilMap(t *testing.T, current func() *topology.Map, what string, holds func(m *topology.Map) bool) *topology.Map {
 	t.Helper()
 	testkit.Await(t, testkit.Slowly(30*time.Second), what, func() bool { return holds(current()) })
 	return current()
 }
 
-// nonsense listens and answers everything with the same bytes.
+// nonsense listens and replies to every request with the same bytes.
 func nonsense(t *testing.T, answer string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func nonsense(t *testing.T, answer string) string {
 	return l.Addr().String()
 }
 
-// TestFinderFollowsACluster: the Map is whole, a failover changes one shard's primary and no ID, and a redirection
+// TestFinderFollowsACluster: the Map covers all slots. A failover changes one shard's primary and no ID. A redirection
 // changes the Map at once.
 func TestFinderFollowsACluster(t *testing.T) {
 	for _, redis := range []bool{false, true} {
@@ -106,7 +106,7 @@ func TestFinderFollowsACluster(t *testing.T) {
 					after.Shards[0], after.Shards[1])
 			}
 
-			// A redirection that is not true is undone by the refresh that it causes.
+			// A wrong redirection is corrected by the refresh that it causes.
 			other := after.Shards[1].Primary
 			f.Moved(7, other)
 			if now := f.Current(); now.Shard(7).Primary != other || now.Shard(8).Primary != replica.Addr {
@@ -124,7 +124,7 @@ func TestFinderFollowsACluster(t *testing.T) {
 	}
 }
 
-// lines are a log that tests read while it is written.
+// lines is a log that tests read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -142,7 +142,7 @@ func (l *lines) has(text string) bool {
 	return bytes.Contains(l.text.Bytes(), []byte(text))
 }
 
-// TestFinderKeepsTheLastMap: when no node answers any more, the Map stays.
+// TestFinderKeepsTheLastMap: when no node replies any more, the last Map stays.
 func TestFinderKeepsTheLastMap(t *testing.T) {
 	all := startTier(t, true, 0, 0)
 	var log lines
@@ -165,7 +165,7 @@ func TestFinderKeepsTheLastMap(t *testing.T) {
 	}
 }
 
-// TestFinderHasPasswordAndTLS: a node is reached by a user's password and TLS, and not without.
+// TestFinderHasPasswordAndTLS: a Finder reaches a node only with a user's password and TLS.
 func TestFinderHasPasswordAndTLS(t *testing.T) {
 	certificates := testkit.NewCertificates(t)
 	port := testkit.FreePort(t)
@@ -196,7 +196,8 @@ func TestFinderHasPasswordAndTLS(t *testing.T) {
 	}
 }
 
-// TestFinderFollowsSentinels: a failover's message changes the Map, and Sentinels that cannot be reached do not matter.
+// TestFinderFollowsSentinels: a Sentinel's message about a failover changes the Map. Unreachable Sentinels do not
+// matter.
 func TestFinderFollowsSentinels(t *testing.T) {
 	for _, redis := range []bool{false, true} {
 		t.Run(fmt.Sprintf("redis %t", redis), func(t *testing.T) {

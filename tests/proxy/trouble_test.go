@@ -28,8 +28,8 @@ func (all *tier) keysOf(t *testing.T, shard *testkit.Server) (here, elsewhere st
 	return here, elsewhere
 }
 
-// TestShardInTrouble: what a shard says of a long script, of its memory and of its disk goes to the client as it is.
-// Clients of other shards are served meanwhile.
+// TestShardInTrouble: a shard's errors about a long script, its memory and its disk reach the client unchanged. Clients
+// of other shards are served meanwhile.
 func TestShardInTrouble(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {

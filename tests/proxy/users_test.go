@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUsers: the shards check AUTH, HELLO and rights. Each user's requests run under that user.
+// TestUsers: the shards check AUTH, HELLO and rights. Each client's requests run under that client's user.
 func TestUsers(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestUsers(t *testing.T) {
 			says("RESET", "RESET")
 			says("default", "ACL", "WHOAMI")
 
-			// The requests after AUTH in a pipeline run under the new user.
+			// The requests after AUTH in a pipeline run as the new user.
 			replies, err := c.Pipeline([]any{"SET", "x", "1"}, []any{"AUTH", "reader", "secret"}, []any{"SET", "x", "2"},
 				[]any{"GET", "x"}, []any{"AUTH", "default", "nopass"}, []any{"SET", "x", "3"})
 			if err != nil {
@@ -76,8 +76,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestWaitWithoutMulti: WAIT counts replicas for a user without MULTI or EXEC, too. It holds no other client of that
-// user.
+// TestWaitWithoutMulti: WAIT also counts replicas for a user without the right to MULTI or EXEC. It blocks no other
+// client of that user.
 func TestWaitWithoutMulti(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 1)
@@ -103,7 +103,7 @@ func TestWaitWithoutMulti(t *testing.T) {
 	}
 }
 
-// TestReplicaReads: with proxy-read-replicas, replicas that are near enough serve the reads. Writes go to primaries.
+// TestReplicaReads: with proxy-read-replicas, replicas with little enough lag serve the reads. Writes go to primaries.
 func TestReplicaReads(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 0)
@@ -135,7 +135,7 @@ func TestReplicaReads(t *testing.T) {
 	})
 }
 
-// TestStrangers: a proxy of shards with a password serves no client that has not given it.
+// TestStrangers: if the shards need a password, the proxy serves no client that has not given it.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 0, 0)
@@ -182,7 +182,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// ask returns the reply to a request, which may be an error.
+// ask sends a request and returns its reply, which may be an error.
 func ask(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	t.Helper()
 	v, err := c.Do(args...)

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/transcripts"
 )
 
-// A link is one connection. It reads replies and pushes alike, each as its words.
+// A link is one connection. It reads replies and pushes alike, each as a line of text.
 type link struct {
 	t *testing.T
 	net.Conn
@@ -62,10 +62,10 @@ func (l *link) read() string {
 	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return strings.HasPrefix(s, "$") }), " ")
 }
 
-// TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and vanish. All clients
-// that stay subscribed see the same sequence of messages. A client that comes and goes sees a run of it without a
-// gap, exactly between its confirmations. A publisher that is subscribed gets its message right after the reply to
-// PUBLISH.
+// TestOrder: clients on one loop and on two subscribe, unsubscribe, publish in pipelines, and disconnect. All clients
+// that stay subscribed get the same sequence of messages. A client that subscribes and unsubscribes gets a contiguous
+// part of the sequence, exactly between its confirmations. A publisher that is subscribed gets its message right after
+// the reply to PUBLISH.
 func TestOrder(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {

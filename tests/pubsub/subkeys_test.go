@@ -9,7 +9,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A listener hears subkey events of all four kinds. An own message marks where those of a step end.
+// A listener receives subkey events of all four kinds. Its own message marks the end of a step's events.
 type listener struct {
 	in, out *link
 }
@@ -23,7 +23,7 @@ func listenForSubkeys(t *testing.T, addr string, patterns ...string) *listener {
 	return l
 }
 
-// heard returns the messages since the last call: channel and payload.
+// heard returns the messages since the last call, each with its channel and payload.
 func (l *listener) heard() (all []string) {
 	l.out.send("PUBLISH mark end")
 	l.out.read()
@@ -37,8 +37,8 @@ func (l *listener) heard() (all []string) {
 	}
 }
 
-// TestSubkeyChannels: the letters S, T, I and V with h publish the fields of hashes, each in its form. Without one of
-// them nothing is published. A channel's name and a payload may have any byte.
+// TestSubkeyChannels: the letters S, T, I and V together with h publish events about fields of hashes, each in its own
+// form. Without these letters nothing is published. A channel's name and a payload may contain any byte.
 func TestSubkeyChannels(t *testing.T) {
 	s := testkit.Start(t, "--notify-keyspace-events", "STIVh")
 	l := listenForSubkeys(t, s.Addr, "__sub*", "__key*")
@@ -81,8 +81,8 @@ func TestSubkeyChannels(t *testing.T) {
 	expect("off")
 }
 
-// TestSubkeysEverywhere: subkey events come from transactions and scripts, at expiry, on replicas and in other
-// databases. Access rules for channels hold.
+// TestSubkeysEverywhere: subkey events are published by transactions and scripts, at expiry, on replicas and in other
+// databases. ACL rules for channels apply.
 func TestSubkeysEverywhere(t *testing.T) {
 	s := testkit.Start(t, "--notify-keyspace-events", "Vh")
 	replica := testkit.Start(t, "--notify-keyspace-events", "Vh")

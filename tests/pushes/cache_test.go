@@ -29,8 +29,8 @@ type cache struct {
 	misses int
 }
 
-// take handles one reply or push. Values only grow. An invalidated key has changed, so a later read must return a
-// newer value.
+// take handles one reply or push. Values only grow. A key is only invalidated after a change, so a later read must
+// return a newer value.
 func (c *cache) take(got string) error {
 	if key, is := strings.CutPrefix(got, ">2 invalidate *1 "); is {
 		delete(c.held, key)
@@ -62,7 +62,7 @@ func (c *cache) take(got string) error {
 	return nil
 }
 
-// read asks for some keys that are not cached.
+// read requests some keys that are not cached.
 func (c *cache) read() error {
 	var commands [][]string
 	for range 1 + c.rng.IntN(4) {
@@ -89,7 +89,7 @@ func (c *cache) read() error {
 	return nil
 }
 
-// settle handles all replies and pushes that were decided before a PING.
+// settle handles all replies and pushes that the server sent before its reply to a PING.
 func (c *cache) settle() error {
 	if err := c.link.send([]string{"PING", "end"}); err != nil {
 		return err
@@ -108,9 +108,9 @@ func (c *cache) settle() error {
 	}
 }
 
-// TestCachesAreNeverStale: caches on one loop and on two read at once, while others write and keys expire. No cache
-// misses a change. After an invalidation a cache reads a newer value than it had. At the end every cached value
-// equals the server's.
+// TestCachesAreNeverStale: caches on one loop and on two read at the same time, while others write and keys expire. No
+// cache misses a change. After an invalidation a cache reads a newer value. At the end every cached value equals the
+// server's.
 func TestCachesAreNeverStale(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// programs returns the installed client libraries that know maintenance notifications: how to start each.
+// programs returns how to start a client of each installed library that supports maintenance notifications.
 func programs(t *testing.T) map[string]testkit.Spec {
 	t.Helper()
 	found := map[string]testkit.Spec{}
@@ -34,7 +34,7 @@ func programs(t *testing.T) map[string]testkit.Spec {
 	return found
 }
 
-// serviceAddress forwards new connections to the server that is the primary, as an address that follows the role.
+// serviceAddress forwards new connections to the current primary, like an address that follows the role.
 func serviceAddress(t *testing.T, servers ...*testkit.Server) string {
 	t.Helper()
 	front, err := net.Listen("tcp", "127.0.0.1:0")
@@ -85,8 +85,8 @@ func forward(in net.Conn, servers []*testkit.Server) {
 	}
 }
 
-// TestClientsNoticeNoFailover: go-redis and redis-py count at an address that follows the primary. No error reaches the
-// application during a FAILOVER.
+// TestClientsNoticeNoFailover: go-redis and redis-py increment counters through an address that follows the primary.
+// The application gets no error during a FAILOVER.
 func TestClientsNoticeNoFailover(t *testing.T) {
 	t.Parallel()
 	clients := programs(t)

@@ -9,9 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestTableIsLimited: beyond tracking-table-max-keys the server forgets keys, and the clients that have read them
-// get invalidations. A lower limit takes effect by itself. The table counts as used memory, which is freed when no
-// client tracks any more.
+// TestTableIsLimited: if the tracking table exceeds tracking-table-max-keys, the server forgets keys. The clients that
+// have read these keys get invalidations. A lower limit takes effect without further commands. The table counts in
+// used_memory, and is freed when no client tracks any more.
 func TestTableIsLimited(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("CONFIG", "SET", "tracking-table-max-keys", "2000")

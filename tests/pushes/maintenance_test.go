@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// listener returns a connection of RESP3 that has asked for notifications.
+// listener returns a RESP3 connection that has requested maintenance notifications.
 func listener(t *testing.T, s *testkit.Server, words ...string) *link {
 	t.Helper()
 	l, err := dial(s.Addr)
@@ -30,7 +30,7 @@ func listener(t *testing.T, s *testkit.Server, words ...string) *link {
 	return l
 }
 
-// expect reads the next replies or pushes.
+// expect reads the next replies or pushes, and fails the test unless they are want.
 func expect(t *testing.T, l *link, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -40,7 +40,7 @@ func expect(t *testing.T, l *link, want ...string) {
 	}
 }
 
-// pairOf returns a primary and its replica, which has the whole stream.
+// pairOf returns a primary and its replica, which has received the whole stream.
 func pairOf(t *testing.T) (primary, replica *testkit.Server) {
 	t.Helper()
 	primary = testkit.Start(t)
@@ -52,8 +52,8 @@ func pairOf(t *testing.T) (primary, replica *testkit.Server) {
 	return primary, replica
 }
 
-// TestFailoverIsAnnounced: clients that asked hear of a FAILOVER and of the new primary's address. A write that they
-// send to the old primary is not answered READONLY: the connection is closed.
+// TestFailoverIsAnnounced: clients with notifications are told about a FAILOVER and the new primary's address. If they
+// then write to the old primary, it does not reply READONLY but closes the connection.
 func TestFailoverIsAnnounced(t *testing.T) {
 	t.Parallel()
 	primary, replica := pairOf(t)
@@ -91,7 +91,7 @@ func TestFailoverIsAnnounced(t *testing.T) {
 		t.Errorf("a write of a client that came after the failover: %q, %v", got, err)
 	}
 
-	// Back again, by REPLICAOF, as a Sentinel does it.
+	// The roles are switched back by REPLICAOF, as by a Sentinel.
 	primary.Do("REPLICAOF", "NO", "ONE")
 	expect(t, byIP, ">2 FAILED_OVER :4")
 	replica.Do("REPLICAOF", "127.0.0.1", primary.Port)
@@ -100,7 +100,7 @@ func TestFailoverIsAnnounced(t *testing.T) {
 	expect(t, byIP, "+OK")
 }
 
-// TestFailoverIsCalledOff: clients hear that a FAILOVER was aborted, and write here as before.
+// TestFailoverIsCalledOff: clients are told that a FAILOVER was aborted, and can still write to this primary.
 func TestFailoverIsCalledOff(t *testing.T) {
 	t.Parallel()
 	primary, replica := pairOf(t)
@@ -116,7 +116,7 @@ func TestFailoverIsCalledOff(t *testing.T) {
 	expect(t, l, "+OK")
 }
 
-// TestShutdownIsAnnounced: clients hear of an orderly shutdown before their connection is closed.
+// TestShutdownIsAnnounced: clients are told about an orderly shutdown before their connection is closed.
 func TestShutdownIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -125,7 +125,7 @@ func TestShutdownIsAnnounced(t *testing.T) {
 	expect(t, l, ">4 MOVING :1 :15 _")
 }
 
-// TestSlotMoveIsAnnounced: clients of the old node hear that a slot moves, and where it has gone.
+// TestSlotMoveIsAnnounced: clients of the old node are told that a slot moves, and to which node.
 func TestSlotMoveIsAnnounced(t *testing.T) {
 	t.Parallel()
 	bus := testkit.FreePort(t)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A model is a server as its clients see it, one command after another.
+// A model is a server from the point of view of its clients, one command after another.
 type model struct {
 	dbs     [2]map[string]entry
 	table   map[string]map[int64]bool // the clients that may have cached a key
@@ -17,13 +17,13 @@ type model struct {
 	behind  []string           // pushes to it, held until its reply is complete
 }
 
-// An entry is a string. Once past its deadline, it is deleted when a command looks at it.
+// An entry is a string. After its deadline, it is deleted when a command accesses it.
 type entry struct {
 	text string
 	past bool
 }
 
-// A client is the server's state of one client, and what that client has yet to read.
+// A client is the server's state of one client, and the replies and pushes that the client has yet to read.
 type client struct {
 	id       int64
 	protocol int
@@ -40,7 +40,7 @@ type client struct {
 	due []group
 }
 
-// A group is one reply, or pushes that were decided together: those may arrive in any order.
+// A group is one reply, or pushes of one cause. These pushes may arrive in any order.
 type group struct {
 	isReply bool
 	reply   string
@@ -76,7 +76,7 @@ func (m *model) leave(c *client) {
 	delete(m.clients, c.id)
 }
 
-// run runs one command of c, and queues what clients receive because of it.
+// run runs one command of c, and queues everything that clients receive because of it.
 func (m *model) run(c *client, words []string) {
 	m.active = c
 	reply := m.answer(c, words)
@@ -91,7 +91,7 @@ func (m *model) run(c *client, words []string) {
 	}
 }
 
-// turn ends a batch.
+// turn ends a batch, and queues the invalidations that it causes.
 func (m *model) turn() {
 	names := slices.Sorted(maps.Keys(m.changed))
 	for _, c := range m.clients {
@@ -144,7 +144,7 @@ func (m *model) touch(key string, by *client) {
 	}
 }
 
-// invalidate tells c, or its redirect target, about keys. nil means all keys.
+// invalidate sends an invalidation of keys to c, or to its redirect target. If keys is nil, it is about all keys.
 func (m *model) invalidate(c *client, keys []string) {
 	to := c
 	if c.redirect != 0 {
@@ -182,7 +182,7 @@ func (m *model) untrack(c *client) {
 	clear(m.table)
 }
 
-// look is called before a key is used: a key past its deadline is deleted.
+// look returns the value of a key before a command uses it. If the key's deadline has passed, look deletes the key.
 func (m *model) look(db int, key string) (text string, is bool) {
 	e, is := m.dbs[db][key]
 	if is && e.past {
@@ -194,7 +194,7 @@ func (m *model) look(db int, key string) (text string, is bool) {
 	return e.text, is
 }
 
-// lapse lets a key's deadline pass.
+// lapse makes a key's deadline pass.
 func (m *model) lapse(db int, key string) {
 	if e, is := m.dbs[db][key]; is {
 		m.dbs[db][key] = entry{e.text, true}
@@ -231,7 +231,7 @@ func (c *client) get(text string, is bool) string {
 	return c.null()
 }
 
-// publish publishes on a channel; kind is 0, or 2 for a shard channel.
+// publish publishes a message on a channel. kind is 0, or 2 for a shard channel.
 func (m *model) publish(kind int, channel, text string) (receivers int) {
 	word := [3]string{"message", "pmessage", "smessage"}
 	for _, c := range m.clients {
@@ -253,7 +253,7 @@ func (m *model) publish(kind int, channel, text string) (receivers int) {
 	return receivers
 }
 
-// answer returns the reply, without the lengths of strings.
+// answer returns the reply to a command, without the lengths of strings.
 func (m *model) answer(c *client, words []string) string {
 	name := words[0]
 	if c.multi && name != "EXEC" && name != "DISCARD" && name != "RESET" {

@@ -14,7 +14,7 @@ import (
 	"spindle/tests/transcripts"
 )
 
-// A link is one connection. It reads replies and pushes alike, each as its words.
+// A link is one connection. It reads replies and pushes alike, each as a line of text.
 type link struct {
 	net.Conn
 	in    *bufio.Reader
@@ -58,10 +58,10 @@ func (l *link) next() (string, error) {
 		err
 }
 
-// words returns s with one blank between two words.
+// words returns s with one space between two words.
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// A play is a server, its model, and the connections of the clients that both know.
+// A play is a server, its model, and the connections of the clients.
 type play struct {
 	model   *model
 	addr    string
@@ -112,7 +112,7 @@ func (p *play) leave(c *client) error {
 	})
 }
 
-// receive reads everything that c must get, and compares.
+// receive reads everything that c must get, and compares it with the model.
 func (p *play) receive(c *client) error {
 	for _, g := range c.due {
 		want := slices.Clone(g.pushes)
@@ -143,7 +143,7 @@ func fits(got, want string) bool {
 	return got == words(want)
 }
 
-// do lets c run commands as one pipeline.
+// do makes c run commands as one pipeline.
 func (p *play) do(c *client, commands ...[]string) error {
 	for _, words := range commands {
 		p.model.run(c, words)
@@ -302,7 +302,7 @@ func (p *play) step() error {
 	return p.do(c, p.data())
 }
 
-// run plays steps. Now and then it checks that every client has read everything it must get, and nothing more.
+// run plays steps. Now and then it checks that every client has received everything that it must get, and nothing more.
 func (p *play) run(steps int) error {
 	for step := range steps {
 		if err := p.step(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// begin empties the server and makes a play with it. Keys expire only when a command looks at them. That causes
-// keyspace events.
+// begin empties the server and returns a play with it. Keys expire only when a command accesses them, because expiry
+// causes keyspace events.
 func begin(t *testing.T, s *testkit.Server, seed uint64) *play {
 	p := &play{model: newModel(), addr: s.Addr, links: map[*client]*link{}, rng: rand.New(rand.NewPCG(seed, 0)),
 		pipelines: seed%2 == 0}
@@ -36,9 +36,9 @@ func (p *play) end() {
 	p.control.Close()
 }
 
-// TestPushesEqualTheModel: random clients on one loop and on two, in all modes of tracking and pub/sub. They read,
-// write, expire, flush, swap, redirect, change their protocol and vanish. Each connection receives exactly the
-// model's replies and pushes, in its order.
+// TestPushesEqualTheModel: random clients on one loop and on two use all modes of tracking and pub/sub. They read,
+// write, expire, flush, swap, redirect, change their protocol and disconnect. Each connection receives exactly the
+// model's replies and pushes, in the model's order.
 func TestPushesEqualTheModel(t *testing.T) {
 	for loops := 1; loops <= 2; loops++ {
 		t.Run(fmt.Sprint(loops), func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestPushesEqualTheModel(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound: the model detects a lost push, a doubled push, a push for another key, and a push in the
-// wrong order.
+// TestFaultsAreFound: the test detects a lost push, a duplicate push, a push for another key, and a push in the wrong
+// order.
 func TestFaultsAreFound(t *testing.T) {
 	s := testkit.Start(t, "--enable-debug-command", "yes")
 	for name, spoil := range map[string]func(text string, next func() (string, error)) (now, later string, err error){

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A dataset is one form of a type in a file: commands that make it, and settings that make encodings change early.
+// A dataset is one form of a type in a file. It has the commands that make the form, and settings by which encodings
+// change at small sizes.
 type dataset struct {
 	name     string
 	settings []string // settings for the reference
@@ -15,7 +16,7 @@ type dataset struct {
 	fill     func(do func(args ...any))
 }
 
-// element returns one of many texts: numbers, short texts, compressible ones, and ones with every byte.
+// element returns one of many texts: numbers, short texts, compressible texts, and texts with every byte.
 func element(i int) string {
 	switch i % 7 {
 	case 0:
@@ -34,7 +35,7 @@ func element(i int) string {
 	return fmt.Sprint("0", i)
 }
 
-// many returns first, followed by the words of n elements.
+// many returns first, followed by the arguments of n elements.
 func many(n int, per func(i int) []any, first ...any) []any {
 	for i := range n {
 		first = append(first, per(i)...)

@@ -16,8 +16,8 @@ import (
 var setsFlag = flag.Int("sets", 24, "data sets that TestExchange exchanges with each server")
 
 // TestExchange: random data sets of all types are the same after they went to another server and back, by files and by
-// payloads. Digests are equal on both sides, and what they leave out is too. The flag -sets says how many; make test
-// has the server of PATH alone.
+// DUMP payloads. The digests on both sides are equal, and so are the properties that digests leave out. The flag -sets
+// is the number of data sets. make test uses only the server from the PATH.
 func TestExchange(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -35,7 +35,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// exchange moves one data set: filled on one side, by a file to the other and back, by payloads to the other and back.
+// exchange moves one data set. It is made on one side, goes to the other side and back by a file, and then by payloads.
 func exchange(t *testing.T, p testkit.Peer, here, there *testkit.Server, rng *rand.Rand) {
 	t.Helper()
 	limits := []string{"hash-max-listpack-entries", "set-max-listpack-entries", "zset-max-listpack-entries",
@@ -96,7 +96,7 @@ func differ(t *testing.T, what string, was, is []string) {
 
 var withoutLag = regexp.MustCompile(`"lag" \((int\) -?\d+|nil\)) `)
 
-// byFile saves from's data, and has to load that file.
+// byFile saves the data of from, and makes to load that file.
 func byFile(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	if v := from.Do("SAVE"); v.Text != "OK" {
@@ -114,8 +114,8 @@ func byFile(t *testing.T, from, to *testkit.Server) {
 	}
 }
 
-// facts returns a line for each key with all that must be equal on both sides, and the digest of all data. Valkey's
-// digests leave out the deadlines of fields, so these stand in the line.
+// facts returns a line for each key with everything that must be equal on both sides, and the digest of all data.
+// Valkey's digests leave out the deadlines of fields, so the line has these too.
 func facts(s *testkit.Server, p testkit.Peer) (lines []string) {
 	deadlines := false
 	for db := range 3 {
@@ -127,7 +127,7 @@ func facts(s *testkit.Server, p testkit.Peer) (lines []string) {
 			volatile := false
 			switch {
 			case kind == "stream":
-				// Redis before 7.4.2 computes other lags from the same stream.
+				// Redis before 7.4.2 computes other lags of consumer groups from the same stream.
 				line += " " + withoutLag.ReplaceAllString(lasting(s.Do("XINFO", "STREAM", k, "FULL", "COUNT", 0)), "")
 			case kind == "hash" && p.FieldDeadlines():
 				var fields []any

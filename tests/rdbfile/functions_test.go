@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// libraries are function libraries of several kinds: named arguments, a source of many kilobytes, and a source that
-// is not valid text.
+// libraries has function libraries of several kinds: with named arguments, with a source of many kilobytes, and with a
+// source that is not valid text.
 var libraries = []string{
 	"#!lua name=plain\nredis.register_function('get', function(keys) return redis.call('GET', keys[1]) end)",
 	"#!lua name=named\nredis.register_function{function_name = 'n', callback = function() return 'n' end, " +
@@ -29,7 +29,8 @@ func loadLibraries(s *testkit.Server) {
 	s.Do("SET", "k", "a value")
 }
 
-// functionsOf returns FUNCTION LIST WITHCODE, a line for each library, ordered by name. Flags have no order.
+// functionsOf returns the reply of FUNCTION LIST WITHCODE as text, with the libraries sorted by name. It sorts the
+// flags too, because servers return them in no fixed order.
 func functionsOf(s *testkit.Server) string {
 	var lines []string
 	for _, l := range s.Do("FUNCTION", "LIST", "WITHCODE").Elems {
@@ -52,7 +53,7 @@ func functionsOf(s *testkit.Server) string {
 	return strings.Join(lines, "\n")
 }
 
-// holds fails the test unless s has these libraries, can call them, and has this many keys.
+// holds fails the test unless s has exactly these libraries and this many keys, and can call the libraries.
 func holds(t *testing.T, what string, s *testkit.Server, want string, keys int64) {
 	t.Helper()
 	if got := functionsOf(s); got != want {
@@ -69,8 +70,7 @@ func holds(t *testing.T, what string, s *testkit.Server, want string, keys int64
 	}
 }
 
-// TestFunctions: libraries travel from redis-server to spindle and back, by payloads and in files, and stay the
-// same.
+// TestFunctions: libraries go from redis-server to spindle and back, by payloads and in files, and stay the same.
 func TestFunctions(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A generator writes a random file of a newer server from the public layout, without the product's code. The versions
-// are 13 to 15 of Redis, which no server of the tests writes, and 80 of Valkey.
+// A generator writes a random RDB file of a newer server, following the public description of the layout and without
+// spindle's code. Its versions are 13 to 15 of Redis, which no server of the tests writes, and 80 of Valkey.
 type generator struct {
 	rng     *rand.Rand
 	version int
@@ -53,7 +53,7 @@ func (g *generator) text(s string) {
 
 func (g *generator) u64(n uint64) { g.b = binary.LittleEndian.AppendUint64(g.b, n) }
 
-// listpackOf returns a listpack: texts are strings, ints are numbers of up to 13 bits.
+// listpackOf returns a listpack. A string becomes a text, and an int becomes a number of up to 13 bits.
 func listpackOf(elements ...any) string {
 	var body []byte
 	for _, e := range elements {
@@ -95,7 +95,7 @@ func (g *generator) word() string {
 	return fmt.Sprint("word ", g.rng.IntN(1000))
 }
 
-// key begins a key: attributes, type, name.
+// key writes the beginning of a key: attributes, type, name.
 func (g *generator) key(kind byte, type_ string) (name string) {
 	g.n++
 	name = fmt.Sprint(type_, ":", g.n)
@@ -136,7 +136,7 @@ func (g *generator) key(kind byte, type_ string) (name string) {
 	return name
 }
 
-// fields returns n distinct names in the order that templates have: shorter ones first.
+// fields returns n distinct names in the order of a template: shorter names first.
 func (g *generator) fields(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprint("f", i*7+g.rng.IntN(7)))
@@ -167,7 +167,7 @@ func (g *generator) values(n int) (texts []string, elements []any) {
 	return texts, elements
 }
 
-// templates writes the file's templates.
+// templates writes the templates of the file.
 func (g *generator) templates() {
 	g.names = map[uint64][]string{}
 	for range 1 + g.rng.IntN(4) {
@@ -186,7 +186,7 @@ func (g *generator) templates() {
 	}
 }
 
-// template returns one of the file's templates.
+// template returns a random template of the file.
 func (g *generator) template() (id uint64, names []string) {
 	ids := make([]uint64, 0, len(g.names))
 	for id := range g.names {
@@ -197,7 +197,7 @@ func (g *generator) template() (id uint64, names []string) {
 	return id, g.names[id]
 }
 
-// inlineNames writes the names of a payload's template.
+// inlineNames writes the field names of a template into a payload.
 func (g *generator) inlineNames(names []string) {
 	if g.rng.IntN(2) == 0 {
 		g.length(0)
@@ -215,7 +215,8 @@ func (g *generator) inlineNames(names []string) {
 	}
 }
 
-// stream writes a stream with one group, of version 4 or 5. In version 5 some pending entries were given back.
+// stream writes a stream with one group, of version 4 or 5. In version 5 consumers have given some pending entries
+// back.
 func (g *generator) stream(version int) {
 	name := g.key(byte(22+version), "stream")
 	n := 1 + g.rng.IntN(9)
@@ -293,7 +294,7 @@ func (g *generator) stream(version int) {
 	g.want[name] = strings.Join(lines, ", ")
 }
 
-// array writes a sparse array, which is skipped.
+// array writes a sparse array, which spindle skips.
 func (g *generator) array() {
 	g.key(28, "array")
 	delete(g.want, fmt.Sprint("deadline array:", g.n))
@@ -392,7 +393,7 @@ func (g *generator) anyKey() {
 	}
 }
 
-// hash2 writes Valkey's hash with deadlines of fields.
+// hash2 writes Valkey's form of a hash with deadlines of fields.
 func (g *generator) hash2() {
 	name := g.key(22, "hash2")
 	names := g.fields(1 + g.rng.IntN(40))
@@ -413,7 +414,7 @@ func (g *generator) hash2() {
 	g.hash(name, names, values)
 }
 
-// templateHash writes a hash of a template, which is in the file or in the value.
+// templateHash writes a hash with a template. The template is in the file or in the value.
 func (g *generator) templateHash(kind byte) {
 	name := g.key(kind, "template")
 	id, names := g.template()
@@ -437,7 +438,7 @@ func (g *generator) templateHash(kind byte) {
 	g.hash(name, names, values)
 }
 
-// checksum is CRC-64/Jones, bit by bit.
+// checksum returns the CRC-64/Jones of b, computed bit by bit.
 func checksum(b []byte) (sum uint64) {
 	for _, c := range b {
 		sum ^= uint64(c)
@@ -451,7 +452,7 @@ func checksum(b []byte) (sum uint64) {
 	return sum
 }
 
-// found returns what a client finds under a key of a generated file.
+// found returns the value of a key of a generated file as a client reads it.
 func found(s *testkit.Server, key string) string {
 	words := strings.Fields(key)
 	if words[0] == "deadline" {
@@ -495,8 +496,8 @@ func found(s *testkit.Server, key string) string {
 	return strings.Join(texts, " ")
 }
 
-// TestGenerated: files of RDB 13 to 15 and of Valkey 9 that are made from the public layouts are read, with all keys
-// but arrays. Our checker and report read them. After a rewrite in our own form the data are the same.
+// TestGenerated: spindle loads generated files of RDB 13 to 15 and of Valkey 9, with all keys except arrays. Our
+// checker and rdb report read them too. After a save in our own form, the data is the same.
 func TestGenerated(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -548,8 +549,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestGeneratedDamage: a generated file that is cut or has a few other bytes is refused, or read. The server lives, and
-// has no more memory in use than before.
+// TestGeneratedDamage: a generated file that is truncated or has a few wrong bytes is either refused or loaded. The
+// server keeps running, and no memory is lost.
 func TestGeneratedDamage(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -10,34 +10,34 @@ import (
 	"spindle/tests/testkit"
 )
 
-// old are values in forms that only old servers wrote, without version and checksum.
+// old has values in forms that only old servers wrote, without version and checksum.
 var old = []string{
 	"\x01\x03\x01a\xc0\x05\x01b",      // list, linked
 	"\x02\x03\x01a\xc1\x05\x01\x02bc", // set, table
-	// Sorted set, scores as text.
+	// This is a sorted set with scores as text.
 	"\x03\x02\x01a\x031.5\x01b\xff",
 	"\x04\x02\x01f\x01v\x02gg\xc0\x07",                                       // hash, table
 	"\x09\x0e\x02\x01a\x01\x00b\x02cc\x03\x01ddd\x00\xff",                    // zipmap
 	"\x0a\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff", // list, ziplist
-	// Sorted set, ziplist.
+	// This is a sorted set in a ziplist.
 	"\x0c\x15\x15\x00\x00\x00\x10\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf5\xff",
 	"\x0d\x15\x15\x00\x00\x00\x10\x00\x00\x00\x04\x00\x00\x01a\x03\xf2\x02\x01b\x03\xf5\xff", // hash, ziplist
-	// Cut short: both refuse it.
+	// This list is truncated: both servers refuse it.
 	"\x0e\x02\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff\x05\x01\x01\x01a\x01",
-	// List, quicklist of ziplists.
+	// This is a list as a quicklist of ziplists.
 	"\x0e\x01\x11\x11\x00\x00\x00\x0d\x00\x00\x00\x02\x00\x00\x01a\x03\x01b\xff",
 }
 
-// exact are the types for which redis-server accepts nothing that spindle refuses. For other types it accepts small
-// errors:
+// exact lists the types for which redis-server accepts nothing that spindle refuses. For other types redis-server
+// accepts small errors:
 //
 // - bytes after a value, or its end within the checksum
 // - counts and numbers that are not numbers, and scores that only begin as numbers
 // - listpack fields that are not ordered by deadline
 const exact = "\x0b\x10\x14"
 
-// TestHostile changes a few bytes of payloads. Spindle accepts none that redis-server refuses after a deep check.
-// If both accept one, the values are equal.
+// TestHostile changes a few bytes of payloads. Spindle accepts no payload that redis-server refuses after a deep check.
+// If both accept a payload, the values are equal.
 func TestHostile(t *testing.T) {
 	rounds := 4000
 	if testing.Short() {
@@ -111,7 +111,7 @@ func hostile(t *testing.T, program string, version, rounds int) {
 // lastKind10 is the last kind of value in RDB version 10: a stream of Redis 7.0.
 const lastKind10 = 19
 
-// told returns what is compared of a value that both accepted. The reference turns old lists into quicklists,
+// told returns the facts to compare of a value that both servers accepted. Redis turns old lists into quicklists,
 // however short they are. Valkey has other encodings, and its digests leave out the deadlines of fields.
 func told(s *testkit.Server, kind byte, version int) string {
 	if version == 80 && kind == 22 {
@@ -132,7 +132,7 @@ func told(s *testkit.Server, kind byte, version int) string {
 	return enc + " " + s.Do("DEBUG", "DIGEST-VALUE", "k").Elems[0].Text
 }
 
-// samples returns short payloads of every type that there writes, and old ones.
+// samples returns short payloads of every type that the server there writes, and old ones.
 func samples(there *testkit.Server, version int) map[byte][]string {
 	found := map[byte][]string{}
 	for _, body := range old {

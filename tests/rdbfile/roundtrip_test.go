@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// encoding returns a key's encoding, as servers that write this RDB version name it. Before version 11 even a short
-// list is a quicklist.
+// encoding returns a key's encoding, with the names that servers of this RDB version use. Before version 11 even a
+// short list is a quicklist.
 func encoding(s *testkit.Server, key string, version int) string {
 	name := s.Do("OBJECT", "ENCODING", key).Text
 	if version == 80 {
@@ -25,7 +25,7 @@ func encoding(s *testkit.Server, key string, version int) string {
 	return name
 }
 
-// state returns everything that must be equal on all servers, a line for each key.
+// state returns everything that must be equal on all servers, with one line per key.
 func state(s *testkit.Server, version int) (lines []string, digest string) {
 	for db := range 4 {
 		s.Do("SELECT", db)
@@ -43,7 +43,7 @@ func state(s *testkit.Server, version int) (lines []string, digest string) {
 	return lines, s.Do("DEBUG", "DIGEST").Text
 }
 
-// lasting returns XINFO's reply without the fields that only the newest version keeps.
+// lasting returns XINFO's reply without the fields that only the newest RDB version stores.
 func lasting(v respclient.Value) string {
 	if len(v.Elems) == 0 {
 		return v.String()
@@ -59,7 +59,7 @@ func lasting(v respclient.Value) string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// same compares two states.
+// same fails the test unless two states are equal.
 func same(t *testing.T, what string, was, is []string, digestWas, digestIs string) {
 	t.Helper()
 	for i := range max(len(was), len(is)) {
@@ -79,8 +79,8 @@ func same(t *testing.T, what string, was, is []string, digestWas, digestIs strin
 	}
 }
 
-// TestRoundTrip: a file of redis-server gives the same data and encodings here. The file that spindle writes of it
-// gives the same data there. DUMP payloads do the same, key by key, in both directions.
+// TestRoundTrip: spindle loads a file of redis-server with the same data and encodings. redis-server loads the file
+// that spindle then writes with the same data. DUMP payloads do the same, key by key, in both directions.
 func TestRoundTrip(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		for _, d := range datasets {
@@ -129,8 +129,8 @@ func roundTrip(t *testing.T, program string, version int, d dataset) {
 	same(t, "back by a file", was, is, digest, digestIs)
 }
 
-// fromHere is the half of the round trip that begins here: the keys' digests are the same there, whatever their
-// encodings.
+// fromHere is the half of the round trip that begins with spindle's data. redis-server must have the same digests of
+// keys, whatever their encodings.
 func fromHere(t *testing.T, program string, version int, d dataset) {
 	here := testkit.Launch(t, testkit.Spec{Args: append(slices.Clone(d.settings), "--rdb-write-version",
 		fmt.Sprint(version))})
@@ -152,8 +152,8 @@ func fromHere(t *testing.T, program string, version int, d dataset) {
 	compare("by a file", there)
 }
 
-// ends returns list facts that depend on stored counts, and facts from walks through the list. A digest alone may
-// miss a wrong count.
+// ends returns facts about lists: some that depend on stored counts, and some from walks through the list. A digest
+// alone may miss a wrong count.
 func ends(s *testkit.Server) (lines []string, digest string) {
 	for _, key := range s.Do("KEYS", "*").Elems {
 		k := key.Text
@@ -166,7 +166,7 @@ func ends(s *testkit.Server) (lines []string, digest string) {
 	return lines, s.Do("DEBUG", "DIGEST").Text
 }
 
-// payloads copies every key of databases 0..3 by DUMP and RESTORE.
+// payloads copies every key of databases 0 to 3 by DUMP and RESTORE.
 func payloads(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	for db := range 4 {
@@ -184,7 +184,7 @@ func payloads(t *testing.T, from, to *testkit.Server) {
 	to.Do("SELECT", 0)
 }
 
-// carry saves from's data, and starts to with that file.
+// carry saves the data of from, and starts to with that file.
 func carry(t *testing.T, from, to *testkit.Server) {
 	t.Helper()
 	b, err := os.ReadFile(from.File("dump.rdb"))

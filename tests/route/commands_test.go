@@ -17,10 +17,12 @@ import (
 
 func TestMain(m *testing.M) { testkit.Waiting(m) }
 
-// kinds are the servers whose COMMAND is read. Those that this host lacks are left out, with a word.
+// kinds lists the servers whose COMMAND is read. Servers that this host does not have are left out, and the test logs
+// it.
 var kinds = []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9}
 
-// refused are the commands that a proxy does not serve. A new one has to be added here, so that it is decided on.
+// refused lists the commands that a proxy does not serve. A new command that is refused has to be added here, so that
+// it is a decision.
 var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|setuser", "backup|abort",
 	"backup|cleanup", "backup|list", "backup|seal", "backup|start", "backup|status", "bgrewriteaof", "bgsave",
 	"bigkeys|get", "clusterscan", "debug", "failover", "hotkeys|get", "hotkeys|reset", "hotkeys|start", "hotkeys|stop",
@@ -29,16 +31,16 @@ var refused = []string{"acl|deluser", "acl|load", "acl|log", "acl|save", "acl|se
 	"script|debug", "script|stats", "shutdown", "slaveof", "spindle|hotkeys", "stalls|get", "stalls|len", "stalls|reset",
 	"swapdb", "sync"}
 
-// all are the commands that go to all shards.
+// all lists the commands that go to all shards.
 var all = []string{"dbsize", "flushall", "flushdb", "function|delete", "function|flush", "function|kill",
 	"function|list", "function|load", "function|restore", "function|stats", "keys", "memory|purge", "randomkey",
 	"script|exists", "script|flush", "script|kill", "script|load", "wait", "waitaof"}
 
-// keyless are the commands without keys of which any shard has the answer.
+// keyless lists the commands without keys that any shard can answer.
 var keyless = []string{"acl|cat", "acl|dryrun", "acl|genpass", "acl|getuser", "acl|list", "acl|users", "acl|whoami",
 	"function|dump", "lolwut", "script|show"}
 
-// tableOf reads the COMMAND of s, and checks that RESP3 tells the same.
+// tableOf reads the COMMAND of s, and checks that its RESP3 reply makes the same table.
 func tableOf(t *testing.T, s *testkit.Server) *route.Table {
 	t.Helper()
 	c, err := respclient.Dial(s.Addr)
@@ -71,8 +73,8 @@ func listed(table *route.Table) (lines []string) {
 	return lines
 }
 
-// TestEveryCommandIsDecided: the commands of each server that are refused, sent to all shards, or sent to any shard,
-// are those that the lists name.
+// TestEveryCommandIsDecided: the lists name exactly the commands of each server that are refused, sent to all shards,
+// or sent to any shard.
 func TestEveryCommandIsDecided(t *testing.T) {
 	got := map[string]map[string]bool{"refused": {}, "all": {}, "keyless": {}}
 	servers := 0
@@ -131,7 +133,7 @@ func TestEveryCommandIsDecided(t *testing.T) {
 	}
 }
 
-// more are calls that no transcript has.
+// more has calls that are in no transcript.
 var more = []string{
 	"MIGRATE h 1 a 0 5", "MIGRATE h 1 '' 0 5 KEYS a b c", "MIGRATE h 1 '' 0 5 COPY REPLACE AUTH keys KEYS a b",
 	"MIGRATE h 1 '' 0 5 AUTH2 keys keys KEYS a b", "SORT a BY x GET y LIMIT 0 1 STORE d", "SORT a STORE x STORE y",
@@ -149,11 +151,11 @@ var more = []string{
 	"VADD v VALUES 1 1 e", "VSIM v ELE e",
 }
 
-// channels have shard channels as keys, which GETKEYS leaves out.
+// channels lists the commands whose keys are shard channels, which GETKEYS leaves out.
 var channels = []string{"spublish", "ssubscribe", "sunsubscribe", "clusterscan"}
 
-// TestKeysAreThoseOfTheServers compares a call's keys with COMMAND GETKEYS, for the calls of all transcripts and more.
-// If the server says that a call is wrong, nothing is compared.
+// TestKeysAreThoseOfTheServers: for the calls of all transcripts and more, a plan has the keys of COMMAND GETKEYS.
+// Calls that the server calls wrong are not compared.
 func TestKeysAreThoseOfTheServers(t *testing.T) {
 	calls := everyCall(t)
 	for _, kind := range kinds {
@@ -184,8 +186,8 @@ func TestKeysAreThoseOfTheServers(t *testing.T) {
 	}
 }
 
-// TestServersBeforeSeven: with the six fields that an older COMMAND has in a row, calls have the plans that they have
-// with specifications and tips.
+// TestServersBeforeSeven: with the six fields per row of an older COMMAND, calls have the same plans as with
+// specifications and tips.
 func TestServersBeforeSeven(t *testing.T) {
 	s := testkit.Launch(t, testkit.Kind(t, testkit.Redis70))
 	reply := s.Do("COMMAND")
@@ -210,7 +212,8 @@ func TestServersBeforeSeven(t *testing.T) {
 		table.Plan(call, &p)
 		old.Plan(call, &q)
 		if p.Err != nil || q.Err != nil {
-			// FUNCTION is of 7.0, and so are some subcommands; those that are left count their arguments less exactly.
+			// FUNCTION is new in 7.0, and so are some subcommands. The other subcommands check the number of their
+			// arguments less exactly.
 			if p.Err == nil && !strings.EqualFold(args[0], "function") && p.Row.Merge == route.NoMerge && p.KeyCount > 0 {
 				t.Errorf("%.100s: %v", name, q.Err)
 			}
@@ -228,7 +231,7 @@ func TestServersBeforeSeven(t *testing.T) {
 	}
 }
 
-// everyCall returns the calls of more and of all transcripts, by their texts.
+// everyCall returns the calls of more and of all transcripts, by their text.
 func everyCall(t *testing.T) map[string][]string {
 	calls := map[string][]string{}
 	for _, line := range more {
@@ -265,7 +268,7 @@ func everyCall(t *testing.T) map[string][]string {
 	return calls
 }
 
-// compare reports whether the server named keys for the call.
+// compare compares the keys of a call with those of COMMAND GETKEYS. It reports whether the server named keys.
 func compare(t *testing.T, c *respclient.Client, table *route.Table, args []string, named map[string]bool) bool {
 	request := []any{"COMMAND", "GETKEYS"}
 	var call [][]byte
@@ -302,7 +305,7 @@ func compare(t *testing.T, c *respclient.Client, table *route.Table, args []stri
 }
 
 // storesTwice reports whether a call of GEORADIUS names several keys to write. Redis's specifications then name the
-// first of each option; the last one is written.
+// first key of each option, but the last one is written.
 func storesTwice(args []string) bool {
 	count := 0
 	for _, a := range args {
@@ -315,6 +318,6 @@ func storesTwice(args []string) bool {
 
 var loose = regexp.MustCompile(`^([ +]|0)[0-9]+$|^[0-9]{12,}$`)
 
-// loosely reports whether the number of keys of a call is written in a form that COMMAND GETKEYS takes for a number.
-// The call itself is answered with an error.
+// loosely reports whether COMMAND GETKEYS accepts the call's number of keys although the text is not a proper number.
+// The call itself gets an error.
 func loosely(args []string) bool { return len(args) > 2 && loose.MatchString(args[1]) }

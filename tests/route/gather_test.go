@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// shards are servers that share the keys by slot, and one that holds them all.
+// shards has three servers that share the keys by slot, and one server that has all keys.
 type shards struct {
 	t       *testing.T
 	table   *route.Table
@@ -24,7 +24,7 @@ type shards struct {
 	plan    route.Plan
 }
 
-// startShards starts three shards and the whole server.
+// startShards starts three shards and the server with all keys.
 func startShards(t *testing.T, kind string, version int) *shards {
 	s := &shards{t: t, byShard: make([]uint16, route.Redis.Slots())}
 	s.gather.Chance = rand.IntN
@@ -51,7 +51,7 @@ func startShards(t *testing.T, kind string, version int) *shards {
 	return s
 }
 
-// send sends a part of a call, and feeds the reply to the gather.
+// send sends a part of a call to a shard, and adds the reply to the Gather.
 func (s *shards) send(shard int, args [][]byte, keys []int32) {
 	var request []any
 	for _, a := range args {
@@ -68,7 +68,7 @@ func (s *shards) send(shard int, args [][]byte, keys []int32) {
 	}
 }
 
-// do runs a call as a proxy would. It returns the raw reply, and that of the whole server.
+// do runs a call as a proxy would. It returns the raw reply, and the reply of the server with all keys.
 func (s *shards) do(words ...string) (got, want string) {
 	var args [][]byte
 	var request []any
@@ -118,7 +118,7 @@ func (s *shards) do(words ...string) (got, want string) {
 	return string(s.gather.Append(nil)), string(raw)
 }
 
-// TestJoinedRepliesAreThoseOfOneServer compares calls over three shards with one server that holds all keys.
+// TestJoinedRepliesAreThoseOfOneServer: calls over three shards have the same replies as on one server with all keys.
 func TestJoinedRepliesAreThoseOfOneServer(t *testing.T) {
 	for _, kind := range []string{testkit.Ours, testkit.Redis70} {
 		for _, version := range []int{2, 3} {
@@ -149,7 +149,7 @@ func TestJoinedRepliesAreThoseOfOneServer(t *testing.T) {
 				}
 				s.checkKeys(t)
 				s.do("SCRIPT", "LOAD", "return 1")
-				// The proxy answers 1 for a script that all shards have.
+				// A proxy changes a number that equals the number of shards to 1: all shards have the script.
 				have, _ := s.do("SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", strings.Repeat("0", 40))
 				if want := "*2\r\n:3\r\n:0\r\n"; have != want {
 					t.Errorf("%q shards have the scripts, want %q", have, want)
@@ -164,7 +164,7 @@ func TestJoinedRepliesAreThoseOfOneServer(t *testing.T) {
 	}
 }
 
-// checkKeys compares KEYS, whose order is free, and RANDOMKEY.
+// checkKeys compares the replies of KEYS, which have no fixed order, and of RANDOMKEY.
 func (s *shards) checkKeys(t *testing.T) {
 	got, want := s.do("KEYS", "*")
 	names := strings.Split(got, "\r\n")
@@ -190,7 +190,8 @@ func (s *shards) checkKeys(t *testing.T) {
 	}
 }
 
-// TestFailedPartIsNamed: a write that one shard refuses says which shard, and how many did their part.
+// TestFailedPartIsNamed: if one shard refuses its part of a write, the error names the shard, and tells how many shards
+// did their part.
 func TestFailedPartIsNamed(t *testing.T) {
 	s := startShards(t, testkit.Ours, 2)
 	s.parts[1].Must("CONFIG", "SET", "maxmemory", "1")
