@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// reference starts redis-server. old is true for a version before 7.4.
+// reference starts the redis-server to compare with. old is true for a version before 7.4.
 func reference(t *testing.T, args ...string) (s *testkit.Server, old bool) {
 	program := os.Getenv("REDIS_SERVER")
 	if program == "" {
@@ -61,8 +61,8 @@ func normalise(args []string, reply string) string {
 	return streamID.ReplaceAllString(address.ReplaceAllString(reply, "$1: ADDRESS"), "ID")
 }
 
-// TestAgainstRedis sends the same requests to both: SPINDLE_SCRIPT_CALLS calls of the API, or a few thousand.
-// SPINDLE_SCRIPT_SEED repeats a run; SPINDLE_SCRIPT_LOG names files for the requests before each difference.
+// TestAgainstRedis sends the same requests to spindle and redis-server: SPINDLE_SCRIPT_CALLS calls of the API, or a few
+// thousand. SPINDLE_SCRIPT_SEED repeats a run; SPINDLE_SCRIPT_LOG names files for the requests before each difference.
 func TestAgainstRedis(t *testing.T) {
 	theirs, old := reference(t)
 	if old {

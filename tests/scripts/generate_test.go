@@ -31,7 +31,7 @@ end
 local function T(f) R(pcall(f)) end
 `
 
-// libraries is the number of names that a library may have.
+// libraries is the number of different library names.
 const libraries = 5
 
 // A generator makes requests. calls counts the API calls in its scripts.
@@ -242,8 +242,8 @@ func (g *generator) call() string {
 	return "(" + g.value(2) + ")"
 }
 
-// thrown throws any value if a pcall catches it. A value that reaches the client has one line, and a table's err is
-// text. With more lines the reference breaks the protocol; with other tables it crashes.
+// thrown returns code that throws a random value, if a pcall catches it. A value that reaches the client must be one
+// line, and a table's err must be text. With more lines Redis breaks the protocol; with other tables it crashes.
 func (g *generator) thrown() string {
 	if g.caught {
 		return "error(" + g.value(1) + g.pick("", ", 0", ", 2") + ")"
@@ -333,7 +333,7 @@ func (g *generator) body() string {
 	return b.String()
 }
 
-// direct returns a script whose reply or error reaches the client unchanged.
+// direct returns a script whose reply or error goes to the client unchanged.
 func (g *generator) direct() string {
 	g.calls++
 	resp := g.pick("", "", "redis.setresp(3) ", "redis.setresp(2) ", "\n\n")
@@ -357,7 +357,7 @@ func (g *generator) direct() string {
 	return resp + "local a = " + g.call() + "\nlocal b = " + g.call() + "\nreturn {a, b, type(a)}"
 }
 
-// keysAndArgs returns EVAL's keys and arguments, the number of keys first.
+// keysAndArgs returns EVAL's number of keys, keys and arguments.
 func (g *generator) keysAndArgs() []string {
 	if g.chance(3) {
 		return []string{g.pick("-1", "5", "x", "1.5", "", "99999999999999999999"), "a"}

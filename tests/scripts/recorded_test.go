@@ -12,17 +12,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// recordedFile has one line for each request that the generator makes from recordedSeed: the beginning of the
-// SHA-256 of redis-server 7.4.1's reply. With SPINDLE_SCRIPT_RECORD and REDIS_SERVER set, TestRecorded writes it
-// again.
+// recordedFile has one line for each request that the generator makes from recordedSeed: the beginning of the SHA-256
+// of redis-server 7.4.1's reply. If SPINDLE_SCRIPT_RECORD and REDIS_SERVER are set, TestRecorded writes the file again.
 const (
 	recordedFile     = "testdata/replies-7.4.1.txt"
 	recordedSeed     = 1
 	recordedRequests = 3000
 )
 
-// TestRecorded sends a fixed list of scripts, functions and requests about them. The replies must be those of
-// 7.4.1. If one differs, TestAgainstRedis with SPINDLE_SCRIPT_SEED=1 shows both replies.
+// TestRecorded: the replies to a fixed list of scripts, functions and requests about them equal those of 7.4.1. If one
+// differs, TestAgainstRedis with SPINDLE_SCRIPT_SEED=1 shows both replies.
 func TestRecorded(t *testing.T) {
 	record := os.Getenv("SPINDLE_SCRIPT_RECORD") != ""
 	var server *testkit.Server

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A call is one command newer than Redis 7.4, or one new option. $1, $2 and $3 are its keys.
+// A call is a call of one command newer than Redis 7.4, or of one new option. $1, $2 and $3 stand for its keys.
 type call struct {
 	before  string // calls that prepare the keys, separated by "; "
 	line    string
@@ -108,7 +108,7 @@ func (c *call) newForm() bool {
 	return strings.Contains(c.line, "IDMP")
 }
 
-// keys is the number of keys that the call names.
+// keys returns the number of keys that the call names.
 func (c *call) keys() (n int) {
 	for _, key := range []string{"$1", "$2", "$3"} {
 		if strings.Contains(c.line, key) {
@@ -118,12 +118,13 @@ func (c *call) keys() (n int) {
 	return n
 }
 
-// filled returns a line with keys of this name. They share a slot if name has a hash tag.
+// filled returns a line with the keys name1, name2 and name3 for $1, $2 and $3. The keys share a slot if name has a
+// hash tag.
 func filled(line, name string) string {
 	return strings.NewReplacer("$1", name+"1", "$2", name+"2", "$3", name+"3").Replace(line)
 }
 
-// words are the arguments of a line.
+// words returns the arguments of a line.
 func words(line string) (list []any) {
 	for w := range strings.FieldsSeq(line) {
 		list = append(list, w)
@@ -131,7 +132,7 @@ func words(line string) (list []any) {
 	return list
 }
 
-// prepare makes the keys of c.
+// prepare creates the keys of c.
 func (c *call) prepare(t *testing.T, s *testkit.Server, name string) {
 	t.Helper()
 	if c.before == "" {
@@ -144,7 +145,8 @@ func (c *call) prepare(t *testing.T, s *testkit.Server, name string) {
 	}
 }
 
-// TestEveryNewerCommand: each command on data that Redis 7.4 lacks has a call, and so has each of the options.
+// TestEveryNewerCommand: the list has a call of each command on data that Redis 7.4 does not have, and of each new
+// option.
 func TestEveryNewerCommand(t *testing.T) {
 	s := testkit.Start(t)
 	called := map[string]bool{}

@@ -36,7 +36,7 @@ func recorded(t *testing.T) map[string]bool {
 	return names
 }
 
-// everywhere runs a test on spindle, and on the servers that have some of the calls. has reports whether the server has
+// everywhere runs a test on spindle, and on each server that has some of the calls. has reports whether the server has
 // a call.
 func everywhere(t *testing.T, test func(t *testing.T, s *testkit.Server, has func(c *call) bool)) {
 	for _, name := range []string{testkit.Ours, testkit.Redis8, testkit.Valkey9} {
@@ -56,8 +56,8 @@ func everywhere(t *testing.T, test func(t *testing.T, s *testkit.Server, has fun
 	}
 }
 
-// TestFullMemory: with noeviction, a call that may add data is refused while memory is full. It changes nothing then.
-// Every other call runs.
+// TestFullMemory: with noeviction and full memory, a call that may add data is refused and changes nothing. Every other
+// call runs.
 func TestFullMemory(t *testing.T) {
 	t.Parallel()
 	everywhere(t, fullMemory)
@@ -88,7 +88,7 @@ func fullMemory(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 	}
 }
 
-// TestWatched: a transaction fails after a call that touches its key, and after no other call.
+// TestWatched: a transaction fails if a call touches its watched key, and after no other call.
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	everywhere(t, watched)
@@ -117,7 +117,7 @@ func watched(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 	}
 }
 
-// keyNumber returns the number of the nth key that c names: GEOSEARCH above names $2 alone.
+// keyNumber returns the number of the nth key that c names. A call may name only $2, such as GEOSEARCH above.
 func keyNumber(c *call, n int) int {
 	for number := 1; ; number++ {
 		if strings.Contains(c.line, fmt.Sprint("$", number)) {
@@ -129,7 +129,7 @@ func keyNumber(c *call, n int) int {
 	}
 }
 
-// invalidated returns the numbers of the keys of which cl hears before it gets PING's reply.
+// invalidated returns the numbers of the keys for which cl gets an invalidation before PING's reply.
 func invalidated(t *testing.T, cl *respclient.Client) string {
 	t.Helper()
 	var keys []string
@@ -153,8 +153,8 @@ func invalidated(t *testing.T, cl *respclient.Client) string {
 	return strings.Join(keys, "")
 }
 
-// TestCached: clients that cache a key hear of a call that touches it. A call that reads lets its client cache the
-// keys, and no other call does.
+// TestCached: clients that cache a key get an invalidation when a call touches the key. A call that reads lets its
+// client cache the keys, and no other call does.
 func TestCached(t *testing.T) {
 	t.Parallel()
 	everywhere(t, cached)
@@ -192,7 +192,8 @@ func cached(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 	}
 }
 
-// TestSlots: in a cluster, a call whose keys are in several slots is refused. So is one whose slot no node serves.
+// TestSlots: in a cluster, a call whose keys are in several slots is refused. A call whose slot no node serves is
+// refused too.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
@@ -227,7 +228,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// milliseconds is the server's time.
+// milliseconds returns the server's time.
 func milliseconds(s *testkit.Server) int {
 	now := s.Do("TIME").Strings()
 	seconds, _ := strconv.Atoi(now[0])
@@ -235,7 +236,8 @@ func milliseconds(s *testkit.Server) int {
 	return seconds*1000 + micros/1000
 }
 
-// TestExpired: a call on keys past their deadline does what it does without them, alone and in a transaction.
+// TestExpired: a call on keys past their deadline has the same effect as without these keys, alone and in a
+// transaction.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	everywhere(t, expired)
@@ -299,7 +301,7 @@ func expired(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 	}
 }
 
-// TestSavedAsBefore: a file has the data of the moment when its save began, whatever calls run meanwhile.
+// TestSavedAsBefore: a file has the data as of the start of its save, whatever calls run during the save.
 func TestSavedAsBefore(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -345,7 +347,7 @@ func contents(s *testkit.Server) map[string]string {
 }
 
 // TestReplicas: calls alone, in transactions and in scripts reach replicas of other servers, with all deadlines. They
-// also reach the log. Redis 7.0 gets no deadlines of fields, and no other server gets forms that are ours alone.
+// also reach the log. Redis 7.0 gets no deadlines of fields. No other server gets forms that only spindle has.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	newer := []string{testkit.Ours, testkit.Redis74, testkit.Redis8, testkit.Valkey9}
@@ -359,7 +361,7 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// replicate plays calls on a primary with replicas of these kinds.
+// replicate runs calls on a primary with replicas of these kinds, and compares their data.
 func replicate(t *testing.T, calls []call, kinds []string) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")
@@ -411,7 +413,7 @@ func replicate(t *testing.T, calls []call, kinds []string) {
 		if len(got) != len(want) {
 			t.Errorf("%s has %d keys, want %d", who, len(got), len(want))
 		}
-		// Valkey leaves deadlines of fields out of its digest.
+		// Valkey's digest leaves out the deadlines of fields.
 		if got := r.Do("DEBUG", "DIGEST").Text; who != testkit.Valkey9 && got != digest {
 			t.Errorf("%s has other data", who)
 		}

@@ -8,8 +8,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFailoverKeepsConfirmedWrites: replies wait for a replica. The new primary has everything that the old one had
-// confirmed when it was killed under a writer. It confirms writes as soon as the other replica follows it.
+// TestFailoverKeepsConfirmedWrites: replies wait for a replica. The primary is killed while a client writes. The new
+// primary has all writes that the old primary had confirmed. It confirms writes as soon as the other replica follows
+// it.
 func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 	t.Parallel()
 	const ours, redis = testkit.Ours, testkit.Redis70

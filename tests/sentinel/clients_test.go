@@ -12,10 +12,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// installed is where `make clients` puts other client libraries.
+// installed is the folder into which `make clients` installs other client libraries.
 const installed = "../../bin/clients"
 
-// programs returns counting clients of the installed libraries: how to start each, before the ports.
+// programs returns how to start a counting client of each installed library. The ports follow these arguments.
 func programs(t *testing.T) map[string]testkit.Spec {
 	t.Helper()
 	found := map[string]testkit.Spec{}
@@ -46,9 +46,9 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
-// TestClientsFollow: redis-py, ioredis and go-redis ask Sentinels of both kinds for the primary and for a replica.
-// There are failovers by a kill, by command and by a standstill. After each one every client writes and reads
-// again.
+// TestClientsFollow: redis-py, ioredis and go-redis ask Sentinels of both kinds for the primary and for a replica. The
+// test causes failovers by killing the primary, by command, and by suspending its process. After each failover every
+// client writes and reads again.
 func TestClientsFollow(t *testing.T) {
 	t.Parallel()
 	clients := programs(t)
@@ -105,7 +105,7 @@ func TestClientsFollow(t *testing.T) {
 	}
 }
 
-// awaitCounts waits until each client has counted further at the primary, and has read at a replica.
+// awaitCounts waits until each client has incremented its counter on the primary, and has read it on a replica.
 func (g group) awaitCounts(t *testing.T, primary *testkit.Server, clients map[string]*testkit.Server) {
 	t.Helper()
 	for name, client := range clients {

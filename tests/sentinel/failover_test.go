@@ -11,9 +11,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFailover: Sentinels of several kinds watch servers of several kinds. When the primary is killed they agree on
-// another one. The other replica follows it, and so does the old primary when it comes back. Further rounds do the
-// same again.
+// TestFailover: Sentinels of several kinds watch servers of several kinds. When the primary is killed, they agree on
+// another primary. The other replica follows it, and so does the old primary when it comes back. More rounds repeat
+// this.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	const ours, redis, eight, nine = testkit.Ours, testkit.Redis70, testkit.Redis8, testkit.Valkey9
@@ -39,8 +39,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// failOver kills a primary, and starts it again when another server has taken its place. It returns that server. The
-// new primary has the value, which all replicas had.
+// failOver kills a primary, and starts it again when another server has become the primary. It returns that server, and
+// checks that it has value, which all replicas had.
 func (g group) failOver(t *testing.T, old *testkit.Server, value string) (promoted *testkit.Server) {
 	t.Helper()
 	for _, s := range g.sentinels {
@@ -109,8 +109,8 @@ func TestFailoverOverTLS(t *testing.T) {
 	await(t, next, "role", "master")
 }
 
-// TestScripts: an event runs the operator's script with its name and text in another process, while the Sentinel
-// continues to answer.
+// TestScripts: for an event, a Sentinel runs the operator's script with the event's name and text as a separate
+// process. The Sentinel still replies meanwhile.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -142,7 +142,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestStoppedPrimary: a stopped primary is failed over, and becomes a replica when it resumes.
+// TestStoppedPrimary: when the primary is suspended, a failover happens. The old primary becomes a replica when it
+// resumes.
 func TestStoppedPrimary(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []string{testkit.Ours, testkit.Redis70}, []string{testkit.Ours, testkit.Redis70, testkit.Ours})
@@ -155,7 +156,7 @@ func TestStoppedPrimary(t *testing.T) {
 	await(t, old, "master_link_status", "up")
 }
 
-// TestMinorityCannotPromote: one Sentinel of three may see a primary down, but it is not elected.
+// TestMinorityCannotPromote: if only one Sentinel of three sees a primary down, it is not elected.
 func TestMinorityCannotPromote(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []string{testkit.Ours, testkit.Ours}, []string{testkit.Ours, testkit.Ours, testkit.Redis70})

@@ -13,10 +13,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// patience bounds a wait that takes some seconds on a fast host.
+// patience is the time limit of a wait that takes some seconds on a fast host.
 const patience = 90 * time.Second
 
-// A watched is one Sentinel and its file.
+// A watched is one Sentinel with its configuration file.
 type watched struct {
 	*testkit.Server
 	file string
@@ -36,7 +36,7 @@ func sentinel(t *testing.T, kind string, lines ...string) watched {
 	return watched{testkit.Launch(t, spec), file}
 }
 
-// fields returns a reply of names and values as a map.
+// fields converts a reply of names and values to a map.
 func fields(v respclient.Value) map[string]string {
 	m := map[string]string{}
 	for i := 0; i+1 < len(v.Elems); i += 2 {
@@ -63,8 +63,8 @@ func (s watched) hasten() {
 
 // whyNotWell returns an error unless s sees the primary up, this many replicas, and this many other Sentinels.
 //
-// A Sentinel may not have seen yet that an old primary has become a replica. If that server were promoted now, the
-// Sentinel would demote it. Redis's does so too.
+// A Sentinel may not have noticed yet that an old primary has become a replica. If that server were promoted now, the
+// Sentinel would demote it. Redis's Sentinels do so too.
 func (s watched) whyNotWell(replicas, sentinels int) error {
 	v, err := s.Ask("SENTINEL", "MASTER", "m")
 	if err != nil {

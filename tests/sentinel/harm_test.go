@@ -12,16 +12,16 @@ import (
 	"spindle/tests/testkit"
 )
 
-// agreement is the time limit for agreement after all harm has ended. Sentinels must agree about the primary, and
-// servers about their roles.
+// agreement is the time limit for agreement after all harm has ended. Sentinels must agree on the primary, and servers
+// on their roles.
 const agreement = 20 * time.Second
 
-// A harm is done to a site while a given server is its primary.
+// A harm is something that is done to a site while a given server is its primary.
 type harm struct {
 	name string
 	does func(s *site, primary *testkit.Server) (stopped []*testkit.Server)
-	// switches: another primary must come before the harm ends. Otherwise moves says whether one may come during
-	// the harm.
+	// If switches is true, another primary must be chosen before the harm ends. Otherwise moves means that another
+	// primary may be chosen during the harm.
 	switches, moves bool
 	lasts           time.Duration
 }
@@ -108,7 +108,7 @@ type record struct {
 	count    count
 }
 
-// play runs this many rounds of harm, each one chosen by choose.
+// play runs this many rounds. choose returns the harm of each round.
 func (s *site) play(rounds int, choose func(round int) harm) *record {
 	s.t.Helper()
 	bound := patience
@@ -169,11 +169,11 @@ func (r *record) log(t *testing.T) {
 
 func median(sorted []time.Duration) time.Duration { return sorted[len(sorted)/2] }
 
-// rounds returns how many rounds of harm a test has: 2, and 50 at a scale of 25.
+// rounds returns the number of rounds of a test: 2, and 50 at a scale of 25.
 func rounds() int { return min(50, 2*testkit.Scale()) }
 
-// TestHarm: Sentinels of both kinds watch servers of both kinds, each on another host. Primaries and Sentinels are
-// killed, stopped, cut off and restarted. No epoch has two leaders or two promotions, and no minority elects a
+// TestHarm: Sentinels of both kinds watch servers of both kinds, each on its own host. Primaries and Sentinels are
+// killed, suspended, cut off and restarted. No epoch has two leaders or two promotions, and no minority elects a
 // leader. When the harm is over, all soon agree.
 func TestHarm(t *testing.T) {
 	t.Parallel()
@@ -202,8 +202,8 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// TestKillToSwitch measures the time from a primary's kill to the switch, for spindle's and for Redis's Sentinels,
-// by the same steps at the same time.
+// TestKillToSwitch measures the time from the kill of a primary to the switch. It does so for spindle's and for Redis's
+// Sentinels, with the same steps at the same time.
 func TestKillToSwitch(t *testing.T) {
 	t.Parallel()
 	if testkit.Scale() == 1 {

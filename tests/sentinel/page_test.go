@@ -15,9 +15,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPage follows doc/replication.md about Sentinel to the letter, except for the ports. Meanwhile a client that
-// asks Sentinels for the primary counts. No acknowledged write is lost, in either direction of the
-// migration. Redis 8 and Valkey 9 take redis-server's place, too.
+// TestPage follows doc/replication.md about Sentinel to the letter, except for the ports. Meanwhile a client that asks
+// Sentinels for the primary increments a counter. No acknowledged write is lost, in either direction of the migration.
+// The test also runs with Redis 8 and Valkey 9 in redis-server's place.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// redisPair starts the servers that the page begins with: two servers and three Sentinels of a kind.
+// redisPair starts the servers with which the page begins: two servers and three Sentinels of a kind.
 func redisPair(t *testing.T, dir, kind string, ports map[string]string) (g group) {
 	t.Helper()
 	for _, name := range []string{"6379", "6380"} {
@@ -103,7 +103,8 @@ func redisPair(t *testing.T, dir, kind string, ports map[string]string) (g group
 	return g
 }
 
-// A counter is a client that counts at the primary that the Sentinels name. When a write fails it asks them again.
+// A counter is a client that increments a key on the primary that the Sentinels name. When a write fails, it asks the
+// Sentinels again.
 type counter struct {
 	t         *testing.T
 	sentinels []string
@@ -126,7 +127,7 @@ func (c *counter) stop() {
 	<-c.over
 }
 
-// settle waits for one more acknowledged write, and ends the counting.
+// settle waits for one more acknowledged write, and stops the client.
 func (c *counter) settle() {
 	c.t.Helper()
 	before := c.acked.Load()

@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplies: a Sentinel's replies to valid and invalid calls, with the texts of 7.4.1.
+// TestReplies: a Sentinel's replies to valid and invalid calls have the texts of 7.4.1.
 func TestReplies(t *testing.T) {
 	t.Parallel()
 	s := sentinel(t, testkit.Ours, "sentinel monitor m 127.0.0.1 1 2")
@@ -80,7 +80,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestCommands: a Sentinel has exactly the commands of 7.4.1's.
+// TestCommands: a Sentinel has exactly the commands of a Sentinel of 7.4.1.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	s := sentinel(t, testkit.Ours)

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A site is servers and Sentinels, each on a host that can be cut off.
+// A site is a set of servers and Sentinels, each on a host that can be cut off.
 type site struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -29,7 +29,8 @@ type site struct {
 
 const downAfterMs, failoverTimeoutMs = 1000, 4000
 
-// newSite starts servers and Sentinels, Redis's where true. It waits until each Sentinel knows all of them.
+// newSite starts servers and Sentinels. Those whose element is true are Redis's. It waits until each Sentinel knows all
+// of them.
 func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	t.Helper()
 	s := &site{
@@ -67,10 +68,10 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	return s
 }
 
-// majority returns how many votes elect a Sentinel.
+// majority returns the number of votes that elect a Sentinel.
 func (s *site) majority() int { return len(s.sentinels)/2 + 1 }
 
-// whyNotAgreed returns an error unless Sentinels and servers agree about the primary.
+// whyNotAgreed returns an error unless Sentinels and servers agree on the primary.
 func (s *site) whyNotAgreed() error {
 	var at string
 	for i, w := range s.sentinels {
@@ -122,7 +123,7 @@ func (s *site) whyNotReady() error {
 	return nil
 }
 
-// primary returns the server that the Sentinels name, when all agree.
+// primary returns the server that the Sentinels name. All Sentinels must agree.
 func (s *site) primary() *testkit.Server { return s.at[s.sentinels[0].address()] }
 
 // A told is one event in a Sentinel's log.
@@ -133,7 +134,7 @@ type told struct {
 
 var eventLine = regexp.MustCompile(`(?m)^\d+:X (\d+ \w{3} \d{4} [\d:.]+) . (\+[a-z-]+) (.*)$`)
 
-// A journal is the part of a log that has been read.
+// A journal is the part of a log that the test has read.
 type journal struct {
 	read   int // bytes
 	events []told
@@ -158,7 +159,7 @@ func (s *site) events(w watched) []told {
 	return j.events
 }
 
-// switched returns when the first Sentinel logged another primary, after a given time.
+// switched returns when the first Sentinel logged another primary. It ignores switches before the given time.
 func (s *site) switched(after time.Time) (first time.Time, ok bool) {
 	for _, w := range s.sentinels {
 		for _, e := range s.events(w) {
@@ -170,11 +171,11 @@ func (s *site) switched(after time.Time) (first time.Time, ok bool) {
 	return first, ok
 }
 
-// A count has the elections that the Sentinels' logs show.
+// A count has the numbers of votes, leaders and promotions in the Sentinels' logs.
 type count struct{ votes, leaders, promotions int }
 
-// check reads all logs. In each epoch a Sentinel votes at most once, and at most one is elected, by a majority of
-// all. At most one server is promoted.
+// check reads all logs. In each epoch a Sentinel must vote at most once, and at most one may be elected, by a majority
+// of all. At most one server may be promoted.
 func (s *site) check() (n count) {
 	s.t.Helper()
 	votes, leader, promoted := map[string]int{}, map[string]string{}, map[string]string{}
@@ -221,7 +222,7 @@ func (s *site) check() (n count) {
 	return n
 }
 
-// revive ends all harm.
+// revive ends every kind of harm.
 func (s *site) revive(stopped ...*testkit.Server) {
 	s.t.Helper()
 	s.network.Heal()
@@ -243,7 +244,7 @@ func (s *site) some(n int) (chosen []watched) {
 	return chosen
 }
 
-// places returns the hosts of these.
+// places returns the hosts of these Sentinels and servers.
 func (s *site) places(sentinels []watched, servers ...*testkit.Server) (places []*testkit.NetworkHost) {
 	for _, w := range sentinels {
 		places = append(places, s.hosts[w.Server])

@@ -24,7 +24,8 @@ func launch(t *testing.T, text string, args ...string) (code int, log string) {
 	return code, s.Log()
 }
 
-// TestRefusedStart: an error in the file is reported with its line. A Sentinel without a file does not start.
+// TestRefusedStart: for an error in the file, the Sentinel reports the line and exits. It does not start without a
+// file.
 func TestRefusedStart(t *testing.T) {
 	t.Parallel()
 	const monitor = "sentinel monitor m 127.0.0.1 1 1\n"
@@ -51,7 +52,7 @@ func TestRefusedStart(t *testing.T) {
 	}
 }
 
-// TestStateSurvives: a Sentinel writes its state into its file, next to the operator's lines, and uses it after a
+// TestStateSurvives: a Sentinel writes its state to its file, next to the operator's lines, and reads it after a
 // restart.
 func TestStateSurvives(t *testing.T) {
 	t.Parallel()

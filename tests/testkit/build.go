@@ -13,10 +13,11 @@ import (
 
 var built = sync.OnceValues(build)
 
-// Spindle returns the path of the server's binary, built from this tree like the tests (-race, -tags invariants).
+// Spindle returns the path of the server's binary, built from this tree with the flags of the tests (-race, -tags
+// invariants).
 //
-// SPINDLE_BINARY names another one. All test processes of a run share one build, because the go command finds it up to
-// date.
+// SPINDLE_BINARY names another binary. All test processes of a run share one build, because the go command finds it up
+// to date.
 func Spindle(t testing.TB) string {
 	t.Helper()
 	path, err := built()

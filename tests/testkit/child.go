@@ -12,10 +12,10 @@ var (
 	starts     = make(chan func())
 )
 
-// startChild starts cmd so that it dies with this process.
+// startChild starts cmd so that cmd dies with this process.
 //
-// The kernel sends the death signal when the thread that started the child ends. So one thread, which lives as long as
-// the process, starts all children.
+// The kernel sends the death signal when the thread that started the child ends. So a single thread, which lives as
+// long as the process, starts all children.
 func startChild(cmd *exec.Cmd) error {
 	startsOnce.Do(func() {
 		go func() {

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// An Etcd is the members of one etcd, Debian's etcd-server. They end with the test.
+// An Etcd is an etcd cluster of Debian's etcd-server. Its members are killed when the test ends.
 type Etcd struct{ Members []*EtcdMember }
 
-// An EtcdMember is one process.
+// An EtcdMember is the process of one member.
 type EtcdMember struct {
 	Addr string // for clients, host:port
 
@@ -30,8 +30,8 @@ type EtcdMember struct {
 	ended chan struct{}
 }
 
-// StartEtcd starts an etcd of n members and waits until each answers. more are further arguments; files of TLS make
-// its clients use https. It skips the test if etcd is not installed.
+// StartEtcd starts an etcd of n members and waits until each replies. more has further arguments. If they name files
+// for TLS, clients must use https. It skips the test if etcd is not installed.
 func StartEtcd(t testing.TB, n int, more ...string) *Etcd {
 	t.Helper()
 	program, err := exec.LookPath("etcd")
@@ -95,7 +95,7 @@ func (m *EtcdMember) start() {
 	m.t.Cleanup(m.Kill)
 }
 
-// AwaitReady waits until the member answers with a leader.
+// AwaitReady waits until the member replies and knows a leader.
 func (m *EtcdMember) AwaitReady() {
 	m.t.Helper()
 	scheme := "http://"
@@ -119,7 +119,7 @@ func (m *EtcdMember) AwaitReady() {
 	})
 }
 
-// Kill ends the member by SIGKILL, and waits.
+// Kill kills the member with SIGKILL, and waits for its end.
 func (m *EtcdMember) Kill() {
 	select {
 	case <-m.ended:
@@ -130,7 +130,7 @@ func (m *EtcdMember) Kill() {
 	<-m.ended
 }
 
-// Restart starts an ended member again, with its data. It does not wait until the member answers.
+// Restart starts an ended member again, with its data. It does not wait until the member replies.
 func (m *EtcdMember) Restart() {
 	m.t.Helper()
 	m.Kill()
@@ -151,7 +151,7 @@ func (m *EtcdMember) Log() string {
 	return string(text)
 }
 
-// dials returns nil if address takes a connection.
+// dials returns nil if address accepts a connection.
 func dials(address string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {

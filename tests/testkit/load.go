@@ -9,10 +9,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// window is how many requests Pipe has in flight.
+// window is the number of requests that Pipe has in flight.
 const window = 500
 
-// Pipe sends n requests, many at a time, and fails the test on the first error, also on an error reply.
+// Pipe sends n requests, many at a time. It fails the test on the first error or error reply.
 func Pipe(t testing.TB, c *respclient.Client, n int, request func(i int) []any) {
 	t.Helper()
 	for from := 0; from < n; from += window {

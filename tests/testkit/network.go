@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A Network is hosts, each a network namespace of the kernel with its own address, and the wires between them. The
-// namespaces end with the test process, and are invisible from outside.
+// A Network is a set of hosts, and the wires between them. Each host is a network namespace of the kernel with its own
+// address. The namespaces end with the test process, and are invisible from outside.
 //
-// Servers on it are also reached by unix sockets, so that a test can ask a host that is cut off.
+// Servers on a host also listen on unix sockets, so that a test can reach a host that is cut off.
 type Network struct {
 	t     testing.TB
 	hub   *exec.Cmd // holds the namespace with the bridges
@@ -27,10 +27,10 @@ type NetworkHost struct {
 	keep *exec.Cmd
 }
 
-// Two bridges are in the hub: all hosts are on the first, unless Split has moved some.
+// The hub has two bridges. All hosts are on the first, unless Split has moved some to the second.
 const bridges = "link add b0 type bridge\nlink add b1 type bridge\nlink set b0 up\nlink set b1 up\nlink set lo up\n"
 
-// NewNetwork makes a network with that many hosts. It skips the test if the kernel forbids it or iproute2 is missing.
+// NewNetwork makes a network with this many hosts. It skips the test if the kernel forbids it or iproute2 is missing.
 func NewNetwork(t testing.TB, hosts int) *Network {
 	t.Helper()
 	n := &Network{t: t}
@@ -65,7 +65,7 @@ func NewNetwork(t testing.TB, hosts int) *Network {
 	return n
 }
 
-// hold starts a process that keeps a namespace: programs that each become the next one, and finally sleep.
+// hold starts a process that keeps a namespace open. The process executes several programs, the last of which is sleep.
 func hold(t testing.TB, name string, args ...string) (*exec.Cmd, error) {
 	cmd := exec.Command(name, args...)
 	var said bytes.Buffer
@@ -114,12 +114,12 @@ func in(where *exec.Cmd, commands string) error {
 // Hosts returns all hosts, in the order of their addresses.
 func (n *Network) Hosts() []*NetworkHost { return n.hosts }
 
-// Shell is for [Spec]: the server is started on the host.
+// Shell returns the Shell of a [Spec] whose server runs on the host.
 func (h *NetworkHost) Shell() string {
 	return "exec nsenter " + strings.Join(into(h.keep), " ") + ` "$0" "$@"`
 }
 
-// Split separates these hosts from all others; they reach each other.
+// Split separates these hosts from all others. They can still reach each other.
 func (n *Network) Split(hosts ...*NetworkHost) { n.plug("b1", hosts) }
 
 // Heal puts all hosts on one network again.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Names of the kinds of server that tests mix. Debian's redis-server is 7.0, which `make deps` installs.
+// These are the names of the kinds of server that tests use. Debian's redis-server, which `make deps` installs, is 7.0.
 const (
 	Ours    = "spindle"
 	Redis70 = "redis-server"
@@ -16,7 +16,7 @@ const (
 	Valkey9 = "valkey-server 9"  // VALKEY_9 names the program; else valkey-server on the PATH
 )
 
-// Kind returns how a server of the named kind is started. It skips the test if this host has none.
+// Kind returns the Spec that starts a server of the named kind. It skips the test if this host has none.
 func Kind(t testing.TB, name string) Spec {
 	t.Helper()
 	spec, why := kind(name)

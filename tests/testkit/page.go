@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// PageServers writes programs spindle and redis-server into dir, for the commands of a page. redis-server is a server
-// of the named kind. They begin full copies at once: by default a primary waits five seconds for more replicas.
+// PageServers writes the programs spindle and redis-server into dir, for the commands of a page. redis-server is a
+// server of the named kind. Both begin full copies at once: by default a primary waits five seconds for more replicas.
 func PageServers(t testing.TB, dir, kind string) {
 	t.Helper()
 	theirs := Kind(t, kind).Program

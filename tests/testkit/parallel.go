@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Waiting is the TestMain of a package whose tests wait for servers more than they compute. It runs three parallel
-// tests for each processor, unless -parallel says otherwise. Builds that check run half as many.
+// Waiting is the TestMain of a package whose tests mostly wait for servers. It runs three parallel tests for each
+// processor, unless -parallel is set. Builds with invariant checks run half as many.
 func Waiting(m *testing.M) {
 	flag.Parse()
 	given := false

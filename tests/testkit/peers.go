@@ -6,15 +6,16 @@ import (
 	"testing"
 )
 
-// A Peer is a server of another maker to exchange data with.
+// A Peer is a redis-server or Valkey with which data is exchanged.
 type Peer struct {
 	Program string
 	Name    string // "redis 8.0.6"
-	// RDBVersion is the newest RDB version that it reads. A spindle that writes for it has this as rdb-write-version.
+	// RDBVersion is the newest RDB version that the peer reads. A spindle that writes for the peer has it as
+	// rdb-write-version.
 	RDBVersion int
 }
 
-// Peers returns redis-server of PATH, and the other servers of oracles.go that this host has.
+// Peers returns redis-server from the PATH, and the other servers of oracles.go that this host has.
 func Peers(t testing.TB) (found []Peer) {
 	programs := []string{Program(t, "redis-server")}
 	for _, name := range []string{Redis74, Redis8, Valkey9} {
@@ -46,8 +47,8 @@ func Peers(t testing.TB) (found []Peer) {
 	return found
 }
 
-// FieldDeadlines reports whether fields of its hashes may have deadlines.
+// FieldDeadlines reports whether the peer supports deadlines of hash fields.
 func (p Peer) FieldDeadlines() bool { return p.RDBVersion >= 12 }
 
-// Valkey reports whether it is a Valkey 9. Its digests leave out the deadlines of fields.
+// Valkey reports whether the peer is a Valkey 9. Its digests leave out the deadlines of fields.
 func (p Peer) Valkey() bool { return p.RDBVersion == 80 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// slack is how many times longer than on a quiet host a state may take to come. The host of a test may be slow, and
-// busy with other tests.
+// slack is the factor by which a test waits longer than its limit. The host of a test may be slow, and busy with other
+// tests.
 const slack = 4
 
-// Until calls ask repeatedly until it returns nil. After slack times limit it fails the test with the last error.
+// Until calls ask repeatedly until it returns nil. After slack times limit, Until fails the test with the last error.
 func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	t.Helper()
 	limit *= slack
@@ -21,7 +21,7 @@ func Until(t testing.TB, limit time.Duration, what string, ask func() error) {
 	}
 }
 
-// Poll calls ask repeatedly until it returns nil. After limit it returns the last error.
+// Poll calls ask repeatedly until it returns nil. After limit, Poll returns the last error.
 func Poll(limit time.Duration, ask func() error) error {
 	pause := 200 * time.Microsecond
 	for deadline := time.Now().Add(limit); ; {
@@ -34,7 +34,7 @@ func Poll(limit time.Duration, ask func() error) error {
 	}
 }
 
-// Await calls holds repeatedly until it returns true. After slack times limit it fails the test.
+// Await calls holds repeatedly until it returns true. After slack times limit, Await fails the test.
 func Await(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	t.Helper()
 	limit *= slack
@@ -43,7 +43,7 @@ func Await(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	}
 }
 
-// Holds calls holds repeatedly until it returns true. After limit it returns false.
+// Holds calls holds repeatedly until it returns true. After limit, Holds returns false.
 func Holds(limit time.Duration, holds func() bool) bool {
 	return Poll(limit, func() error {
 		if !holds() {
@@ -55,17 +55,18 @@ func Holds(limit time.Duration, holds func() bool) bool {
 
 var errNotYet = errors.New("not yet")
 
-// Moment waits for a random part of most: chance decides when the next step comes.
+// Moment waits for a random part of most, so that the next step comes at a random time.
 func Moment(rng *rand.Rand, most time.Duration) {
 	if most > 0 {
 		time.Sleep(time.Duration(rng.Int64N(int64(most))))
 	}
 }
 
-// Lapse waits until a deadline that is now at most ttl away is past. A test cannot poll for it: a look deletes the key.
+// Lapse waits until a deadline that is at most ttl away has passed. A test cannot poll for the deadline, because an
+// access would delete the key.
 func Lapse(ttl time.Duration) { time.Sleep(ttl + time.Millisecond) }
 
-// Equal returns nil if got is want, else an error. It is meant for Until.
+// Equal returns nil if got equals want, and otherwise an error. It is for use with Until.
 func Equal[T comparable](got, want T) error {
 	if got != want {
 		return fmt.Errorf("%v, want %v", got, want)

@@ -16,7 +16,7 @@ import (
 )
 
 // Ports are below the kernel's range for outgoing connections, so that no client can take one before the server binds
-// it. A locked file reserves each for this process, because test processes run in parallel.
+// it. A locked file reserves each port for this process, because test processes run in parallel.
 const defaultPorts = "22000-30999"
 
 var (
@@ -25,8 +25,8 @@ var (
 	leases  []*os.File // held until the process ends
 )
 
-// FreePort returns a loopback port without a listener that no other test process will get. SPINDLE_TEST_PORTS (from-to)
-// sets the range.
+// FreePort returns a loopback port that has no listener. No other test process will get it. SPINDLE_TEST_PORTS
+// (from-to) sets the range.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	port, err := freePort()
@@ -36,10 +36,10 @@ func FreePort(t testing.TB) int {
 	return port
 }
 
-// busDistance is how far a cluster node's bus is above its port.
+// busDistance is the difference between the port of a cluster node's bus and the node's port.
 const busDistance = 10000
 
-// FreePorts returns the first of count consecutive ports that are free. The ports of their cluster buses are free too.
+// FreePorts returns the first of count consecutive free ports. The ports of their cluster buses are free too.
 func FreePorts(t testing.TB, count int) int {
 	t.Helper()
 	row := 0
@@ -107,8 +107,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("no port of %s is free", text)
 }
 
-// ShutDown ends the server on a loopback port, if there is one, and waits until no process listens. Its data are not
-// saved.
+// ShutDown shuts down the server on a loopback port, if there is one, and waits until no process listens there. The
+// data is not saved.
 func ShutDown(t testing.TB, port int) {
 	t.Helper()
 	at := "127.0.0.1:" + strconv.Itoa(port)

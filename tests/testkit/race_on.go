@@ -2,7 +2,7 @@
 
 package testkit
 
-// raceBuild are the flags for building the servers when the tests run under the race detector.
+// raceBuild has the flags for building the servers when the tests run under the race detector.
 var raceBuild = []string{"-race"}
 
 // Race reports that servers run under the race detector, where memory comes from the Go heap.

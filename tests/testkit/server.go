@@ -18,7 +18,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Server is one process and its folder. Start, Redis and Launch make them; the test's end ends them.
+// A Server is one process and its folder. Start, Redis and Launch make them. The process is killed when the test ends.
 type Server struct {
 	Addr string // 127.0.0.1:port, or the path of a unix socket
 	Port int
@@ -40,7 +40,7 @@ type Server struct {
 	client *respclient.Client
 }
 
-// ReplyTimeout bounds each reply that Do and Dial's clients wait for.
+// ReplyTimeout is the time limit for each reply to Do and to Dial's clients.
 const ReplyTimeout = 60 * time.Second
 
 // Spec describes a server for Launch.
@@ -62,14 +62,14 @@ func Start(t testing.TB, args ...string) *Server {
 	return Launch(t, Spec{Args: args})
 }
 
-// Redis starts redis-server the same way.
+// Redis starts redis-server in the same way.
 func Redis(t testing.TB, args ...string) *Server {
 	t.Helper()
 	return Launch(t, Spec{Redis: true, Args: args})
 }
 
-// Launch starts the server of spec. Unless Bare, it saves nothing by itself, lets this host use DEBUG, and begins each
-// full synchronisation at once.
+// Launch starts the server of spec. Unless spec is Bare, the server saves nothing by itself, allows DEBUG from this
+// host, and begins each full synchronisation at once.
 func Launch(t testing.TB, spec Spec) *Server {
 	t.Helper()
 	s := &Server{t: t, name: "spindle", Port: spec.Port, Dir: spec.Dir, shell: spec.Shell}
@@ -134,7 +134,7 @@ func (s *Server) start(wait bool) {
 	}
 }
 
-// AwaitReady returns when the server answers a PING with anything but LOADING. After slack times limit it fails the
+// AwaitReady returns when the server replies to PING with anything but LOADING. After slack times limit, it fails the
 // test.
 func (s *Server) AwaitReady(limit time.Duration) {
 	s.t.Helper()
@@ -174,7 +174,7 @@ func (s *Server) Restart(args ...string) {
 	s.AwaitReady(Slowly(60 * time.Second))
 }
 
-// Again is Restart that does not wait: the server may refuse.
+// Again is Restart without waiting, because the server may refuse to start.
 func (s *Server) Again(args ...string) {
 	s.t.Helper()
 	if !s.Ended() {
@@ -202,7 +202,7 @@ func (s *Server) Signal(sig syscall.Signal) {
 	}
 }
 
-// Kill is kill -9, and waits.
+// Kill sends SIGKILL, and waits for the process's end.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.hangUp()
@@ -210,7 +210,7 @@ func (s *Server) Kill() {
 	s.Wait(10 * time.Second)
 }
 
-// Terminate asks the process to end and returns its exit code.
+// Terminate sends SIGTERM and returns the exit code.
 func (s *Server) Terminate() int {
 	s.t.Helper()
 	s.hangUp()
@@ -218,8 +218,8 @@ func (s *Server) Terminate() int {
 	return s.Wait(Slowly(30 * time.Second))
 }
 
-// Wait waits for the process to end and returns its exit code; -1 is a signal. After slack times limit it fails the
-// test.
+// Wait waits for the process to end and returns its exit code, or -1 after a signal. After slack times limit, it fails
+// the test.
 func (s *Server) Wait(limit time.Duration) int {
 	s.t.Helper()
 	limit *= slack
@@ -232,13 +232,14 @@ func (s *Server) Wait(limit time.Duration) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// Crashes says that the server is expected to crash: its log is not searched for panics at the end.
+// Crashes declares that the server is expected to crash. Then finish does not search its log for panics.
 func (s *Server) Crashes() { s.mayFail = true }
 
 var disaster = regexp.MustCompile(
 	`(?m)^.*(WARNING: DATA RACE|^panic: |^fatal error: |invariant broken|goroutine \d+ \[running\]|BUG REPORT).*$`)
 
-// finish ends the server with the test. It fails the test if the log has a panic, a race or a broken invariant.
+// finish ends the server at the end of the test. It fails the test if the log has a panic, a race or a broken
+// invariant.
 func (s *Server) finish() {
 	s.hangUp()
 	if !s.Ended() {
@@ -256,7 +257,7 @@ func (s *Server) finish() {
 	}
 }
 
-// Log returns the server's output so far, with that before its restarts.
+// Log returns the server's output so far, including the output before restarts.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.logPath)
 	if err != nil {
@@ -265,7 +266,7 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// AwaitLog returns when the log holds text.
+// AwaitLog returns when the log contains text.
 func (s *Server) AwaitLog(limit time.Duration, text string) {
 	s.t.Helper()
 	Until(s.t, limit, fmt.Sprintf("%q in the log of %s", text, s.name), func() error {
@@ -293,7 +294,7 @@ func (s *Server) Files() []string {
 	return names
 }
 
-// Dial opens a connection that the test's end closes.
+// Dial opens a connection, which is closed when the test ends.
 func (s *Server) Dial() *respclient.Client {
 	s.t.Helper()
 	c, err := respclient.Dial(s.Addr)
@@ -305,7 +306,7 @@ func (s *Server) Dial() *respclient.Client {
 	return c
 }
 
-// Ask sends one request on the server's own connection; an error reply is a Value.
+// Ask sends one request on the server's own connection. An error reply is returned as a Value.
 func (s *Server) Ask(args ...any) (respclient.Value, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -325,7 +326,7 @@ func (s *Server) Ask(args ...any) (respclient.Value, error) {
 	return v, err
 }
 
-// Do is Ask that fails the test on any error, also on an error reply.
+// Do is Ask, but any error or error reply fails the test.
 func (s *Server) Do(args ...any) respclient.Value {
 	s.t.Helper()
 	v, err := s.Ask(args...)
@@ -338,7 +339,7 @@ func (s *Server) Do(args ...any) respclient.Value {
 	return v
 }
 
-// hangUp closes the server's own connection.
+// hangUp closes the connection of Ask and Do.
 func (s *Server) hangUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,7 +349,7 @@ func (s *Server) hangUp() {
 	}
 }
 
-// Info returns the fields of one section of INFO, or of all.
+// Info returns the fields of one section of INFO, or of all sections.
 func (s *Server) Info(section string) map[string]string {
 	s.t.Helper()
 	fields := map[string]string{}
@@ -360,7 +361,7 @@ func (s *Server) Info(section string) map[string]string {
 	return fields
 }
 
-// InfoInt returns one field of INFO.
+// InfoInt returns one field of INFO as an integer.
 func (s *Server) InfoInt(section, field string) int64 {
 	s.t.Helper()
 	text, ok := s.Info(section)[field]
@@ -371,7 +372,7 @@ func (s *Server) InfoInt(section, field string) int64 {
 	return n
 }
 
-// AwaitInfo returns when a field of INFO has a value.
+// AwaitInfo returns when a field of INFO has the value want.
 func (s *Server) AwaitInfo(limit time.Duration, section, field, want string) {
 	s.t.Helper()
 	Until(s.t, limit, s.name+": INFO "+section+": "+field, func() error { return Equal(s.Info(section)[field], want) })
@@ -402,7 +403,7 @@ func (s *Server) RSS() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Sockets returns the process's sockets, by their numbers: its listeners, and connections.
+// Sockets returns the process's sockets, by their numbers: its listeners and connections.
 func (s *Server) Sockets() (sockets []string) {
 	s.t.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.PID)
@@ -411,7 +412,7 @@ func (s *Server) Sockets() (sockets []string) {
 		s.t.Fatal(err)
 	}
 	for _, e := range entries {
-		// An error means that the socket was closed meanwhile.
+		// An error means that the socket was closed in the meantime.
 		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, "socket:") {
 			sockets = append(sockets, to)
 		}

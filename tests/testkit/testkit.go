@@ -1,6 +1,6 @@
 // Package testkit starts real servers, spindle and redis-server, for black-box tests.
 //
-// Owner: the test that starts a server. Any goroutine may call a Server's methods, but only one at a time Do.
+// Owner: the test that starts a server. Any goroutine may call a Server's methods, but Do only one goroutine at a time.
 // Never: ends a process that no test has started, listens beyond loopback, or leaves a process or a file. A server dies
 // with the test process in any case.
 // Start at server.go; build.go makes the binary, ports.go finds ports, child.go starts processes, poll.go waits.
@@ -19,10 +19,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Checked is true under -race and -tags invariants. The servers are then built the same way: slower, and larger.
+// Checked is true under -race and -tags invariants. The servers are then built with the same flags, so they are slower
+// and use more memory.
 const Checked = invariant.Enabled
 
-// Slowly stretches a time limit in builds that check.
+// Slowly lengthens a time limit in builds with invariant checks.
 func Slowly(d time.Duration) time.Duration {
 	if Checked {
 		return 8 * d
@@ -30,7 +31,8 @@ func Slowly(d time.Duration) time.Duration {
 	return d
 }
 
-// Program finds a program of Debian's redis packages, which `make deps` installs. It fails the test if it is missing.
+// Program finds a program of Debian's redis packages, which `make deps` installs. It fails the test if the program is
+// missing.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -41,7 +43,7 @@ func Program(t testing.TB, name string) string {
 }
 
 // Run runs a program to its end with text as its input. It returns both outputs, joined, and the exit code. After slack
-// times limit it fails the test.
+// times limit, it fails the test.
 func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), slack*limit)
@@ -64,7 +66,7 @@ func Run(t testing.TB, limit time.Duration, text, name string, args ...string) (
 	return buf.String(), cmd.ProcessState.ExitCode()
 }
 
-// tail returns the end of s.
+// tail returns the last n bytes of s.
 func tail(s string, n int) string {
 	if len(s) > n {
 		return "…" + s[len(s)-n:]

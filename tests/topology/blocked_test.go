@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestBlockedClientsAreDisconnected: a server that becomes a replica answers blocked clients with UNBLOCKED and closes
+// TestBlockedClientsAreDisconnected: a server that becomes a replica replies UNBLOCKED to blocked clients and closes
 // their connections, as redis-server does. Other clients stay connected.
 func TestBlockedClientsAreDisconnected(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A cable carries connections to one server, and can break as networks do.
+// A cable forwards connections to one server, and can fail like a network.
 type cable struct {
 	Port     int
 	listener net.Listener
@@ -73,7 +73,7 @@ func (c *cable) accept() {
 	}
 }
 
-// carry copies from one end to the other until either fails.
+// carry copies bytes from one end to the other until either fails.
 func (w *wire) carry(from int) {
 	p := make([]byte, 16<<10)
 	for {
@@ -101,7 +101,7 @@ func (w *wire) carry(from int) {
 	}
 }
 
-// end closes both ends. With reset, bytes under way are lost.
+// end closes both ends. With reset, bytes in transit are lost.
 func (w *wire) end(reset bool) {
 	for _, e := range w.ends {
 		if reset {
@@ -122,10 +122,10 @@ func (c *cable) each(do func(*wire)) {
 // cut closes all connections, with a reset or without.
 func (c *cable) cut(reset bool) { c.each(func(w *wire) { w.end(reset) }) }
 
-// cutAfter closes the connections after n more bytes to the client: in the middle of a command.
+// cutAfter closes the connections after n more bytes to the client, so in the middle of a command.
 func (c *cable) cutAfter(n int64) { c.each(func(w *wire) { w.left.Store(n) }) }
 
-// deafen stops all bytes on the present connections without closing them. It returns their number.
+// deafen stops all bytes on the current connections without closing them. It returns the number of these connections.
 func (c *cable) deafen() (n int) {
 	c.each(func(w *wire) { w.deaf.Store(true); n++ })
 	time.AfterFunc(time.Minute, func() {

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A chain is servers that each replicate the one before, through a cable.
+// A chain is a list of servers. Each replicates the previous one through a cable.
 type chain struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -81,10 +81,10 @@ func offset(s *testkit.Server) string {
 	return i["master_replid"] + ":" + i["master_repl_offset"]
 }
 
-// stillWithin is how long replicas on a busy host may take to receive all writes.
+// stillWithin is the time limit for replicas on a busy host to receive all writes.
 const stillWithin = 4 * time.Minute
 
-// still waits until all nodes are at one offset of one history. No client may write meanwhile.
+// still waits until all nodes are at the same offset of the same history. No client may write meanwhile.
 func still(t *testing.T, nodes []*testkit.Server) (at string) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(stillWithin), "one offset on all nodes", func() error {
@@ -101,8 +101,8 @@ func still(t *testing.T, nodes []*testkit.Server) (at string) {
 	return at
 }
 
-// compare pauses writes at the first node for a moment, and compares the data of all nodes. It reports whether they
-// are equal.
+// compare pauses writes at the first node for a moment, and compares the data of all nodes. It reports whether the data
+// is equal.
 func compare(t *testing.T, nodes []*testkit.Server) bool {
 	t.Helper()
 	first := nodes[0]
@@ -138,7 +138,7 @@ func compare(t *testing.T, nodes []*testkit.Server) bool {
 	}
 }
 
-// squeeze makes the first node evict a little.
+// squeeze makes the first node evict a few keys.
 func (c *chain) squeeze() {
 	s := c.nodes[0]
 	s.Do("CONFIG", "SET", "maxmemory-policy", []string{"allkeys-random", "volatile-ttl", "allkeys-lru"}[c.rng.IntN(3)])
@@ -149,7 +149,8 @@ func (c *chain) squeeze() {
 }
 
 // spared fails the test if a replica got another full copy after its first one. A redis-server may lose its history
-// without a break: when its link is killed during a FLUSHDB. The nodes below it then need another copy, too.
+// without a broken link, namely when its link is killed during a FLUSHDB. Then the nodes that follow it need another
+// copy, too.
 func (c *chain) spared() {
 	above := 0
 	for i, s := range c.nodes[:len(c.nodes)-1] {
@@ -168,16 +169,18 @@ func (c *chain) spared() {
 	}
 }
 
-// chains are the kinds of the nodes, from the first primary down. A kind stands only below one whose copies it reads.
+// chains has the kinds of the nodes, in order from the first primary. Each kind can read the full copies of the kind
+// before it.
 var chains = map[string]struct {
 	kinds  [4]string
 	fields bool // the load has deadlines of hash fields
-	// The load has HPERSIST. A Redis replica that gets it after the field's deadline loses the field, also from a Redis.
+	// persists means that the load has HPERSIST. If a Redis replica gets HPERSIST after the field's deadline, it loses
+	// the field, even from a Redis primary.
 	persists bool
 }{
 	"spindle":      {kinds: [4]string{testkit.Ours, testkit.Redis70, testkit.Ours, testkit.Redis70}},
 	"redis-server": {kinds: [4]string{testkit.Redis70, testkit.Ours, testkit.Redis70, testkit.Ours}},
-	// No deadlines of fields: as a primary, 7.4.1 sends HDEL for keys that are not hashes.
+	// This chain has no deadlines of fields: as a primary, 7.4.1 sends HDEL for keys that are not hashes.
 	"redis-server 7.4": {kinds: [4]string{testkit.Redis74, testkit.Ours, testkit.Redis74, testkit.Ours}},
 	"fields":           {kinds: [4]string{testkit.Ours, testkit.Redis74, testkit.Ours, testkit.Redis74}, fields: true},
 	"redis-server 8":   {kinds: [4]string{testkit.Redis8, testkit.Ours, testkit.Valkey9, testkit.Ours}},
@@ -189,8 +192,8 @@ var chains = map[string]struct {
 	"fields, both": {kinds: [4]string{testkit.Ours, testkit.Valkey9, testkit.Ours, testkit.Redis8}, fields: true},
 }
 
-// TestChain: servers of several kinds, each the replica of the one before. Clients write values of all types, and
-// links break in all ways. At equal offsets all nodes always have equal data, and no break costs a full copy.
+// TestChain: servers of several kinds each replicate the previous one. Clients write values of all types, and links
+// fail in all ways. At equal offsets all nodes always have equal data, and no failure costs a full copy.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	for name, row := range chains {

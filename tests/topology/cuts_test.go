@@ -9,9 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestLinkCuts: the link to a server of Redis 8 or Valkey 9 is cut again and again under load of all types, in both
-// roles. The replica continues each time without a full copy, and in the end both servers have equal data. A long run
-// has 100 cuts for each pair.
+// TestLinkCuts: the link to a server of Redis 8 or Valkey 9 is cut repeatedly under load of all types, in both roles.
+// The replica continues each time without a full copy, and in the end both servers have equal data. A long run has 100
+// cuts for each pair.
 func TestLinkCuts(t *testing.T) {
 	t.Parallel()
 	for _, pair := range []struct {

@@ -12,10 +12,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The files of a replica, when full copies come, fail, and coincide with its own saves.
+// These tests check the files of a replica when full copies arrive, fail, and coincide with the replica's own saves.
 
-// TestCopyDuringSaves: a save of the old data and a full copy run at the same time without harm. If the replica is
-// killed after the copy, it has the primary's data on disk.
+// TestCopyDuringSaves: a save of the old data and a full copy run at the same time without harm. A replica that is
+// killed after the copy has the primary's data on disk.
 func TestCopyDuringSaves(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"disabled", "on-empty-db", "swapdb"} {
@@ -58,8 +58,8 @@ func TestCopyDuringSaves(t *testing.T) {
 	}
 }
 
-// TestUnreadableCopyKeepsData: if this server cannot read a copy's header, the replica loses nothing in memory or
-// on disk.
+// TestUnreadableCopyKeepsData: if the replica cannot read the header of a full copy, it loses nothing in memory or on
+// disk.
 func TestUnreadableCopyKeepsData(t *testing.T) {
 	t.Parallel()
 	newer := file(t)
@@ -88,9 +88,9 @@ func TestUnreadableCopyKeepsData(t *testing.T) {
 	}
 }
 
-// TestFailedCopyKeepsFiles: a copy that cannot be loaded costs the replica its data in memory, and nothing on disk.
-// No save rule, command or shutdown saves the rest. After a restart without a primary, the replica has its earlier
-// data.
+// TestFailedCopyKeepsFiles: if a full copy cannot be loaded, the replica loses its data in memory, but nothing on disk.
+// No save rule, command or shutdown saves the remaining data. After a restart without a primary, the replica has its
+// earlier data.
 func TestFailedCopyKeepsFiles(t *testing.T) {
 	t.Parallel()
 	copied := file(t)
@@ -203,8 +203,8 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 	}
 }
 
-// TestBrokenOffCopies: a replica asks a primary that breaks off each copy at growing intervals. The log says where
-// to look, and INFO says why the link is down. REPLICAOF makes it ask again at once.
+// TestBrokenOffCopies: if the primary breaks off each full copy, the replica retries at growing intervals. The log says
+// where to look, and INFO shows why the link is down. After REPLICAOF the replica retries at once.
 func TestBrokenOffCopies(t *testing.T) {
 	t.Parallel()
 	p := newImposter(t)

@@ -28,8 +28,8 @@ func up(t *testing.T, r *testkit.Server) {
 	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
 }
 
-// online returns when all replicas of s are online. The primary learns it from the first REPLCONF ACK, a moment
-// after the link is up. Until then it refuses FAILOVER.
+// online returns when all replicas of s are online. The primary learns this from the first REPLCONF ACK, shortly after
+// the link is up. Until then it refuses FAILOVER.
 func online(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(60*time.Second), "replicas online", func() error {
@@ -47,8 +47,8 @@ func online(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// TestFollowsRedis: spindle replicates a redis-server under writes, with each way of receiving the copy. In the end
-// both have equal data.
+// TestFollowsRedis: spindle replicates a redis-server while clients write, with each way of receiving the full copy. In
+// the end both have equal data.
 func TestFollowsRedis(t *testing.T) {
 	t.Parallel()
 	s := testkit.Redis(t)
@@ -79,8 +79,8 @@ func TestFollowsRedis(t *testing.T) {
 	}
 }
 
-// TestPromotion: a replica in the middle is promoted. Its replicas, its former fellow replicas and the old primary
-// continue by partial synchronisation.
+// TestPromotion: a replica that has replicas is promoted. Its replicas, the other replicas of the old primary, and the
+// old primary continue by partial synchronisation.
 func TestPromotion(t *testing.T) {
 	t.Parallel()
 	for _, redis := range []bool{false, true} {
@@ -92,8 +92,8 @@ func TestPromotion(t *testing.T) {
 			w := startWriters(t, old, 2, 5)
 			w.await(2000)
 			w.stop()
-			// If the old primary advances by itself, by a ping or an expired key, its offset rightly exceeds the
-			// promotion's.
+			// If the old primary's offset grew by itself, by a ping or an expired key, it would rightly exceed the
+			// offset of the promotion.
 			old.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
 			for _, r := range []*testkit.Server{next, sibling, below} {
 				settle(t, old, r)
@@ -119,8 +119,8 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// TestLongLoad: a load may last longer than repl-timeout. The replica does not read from the primary meanwhile, so
-// it must not count the primary as silent.
+// TestLongLoad: a load may take longer than repl-timeout. The replica does not read from the primary meanwhile, so it
+// must not treat the primary as silent.
 func TestLongLoad(t *testing.T) {
 	t.Parallel()
 	for _, redis := range []bool{false, true} {

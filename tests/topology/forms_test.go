@@ -9,9 +9,9 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPeersThatCannotRead: a redis-server without deadlines of fields, Bloom filters or messages of producers gets
-// neither a full copy with them nor such an effect. The log names the key and the version, and attempts do not repeat
-// quickly. Once the key is deleted, the replica follows.
+// TestPeersThatCannotRead: a redis-server that does not support deadlines of fields, Bloom filters or producers'
+// messages gets no full copy with them and no such effect. The log names the key and the version, and attempts are not
+// repeated quickly. Once the key is deleted, the replica follows.
 func TestPeersThatCannotRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -49,7 +49,7 @@ func TestPeersThatCannotRead(t *testing.T) {
 			up(t, r)
 			equal(t, s, r)
 
-			// The same for an effect.
+			// The same holds for an effect.
 			s.Do("SELECT", 2)
 			s.Do("HSET", "secret", "f", "v")
 			s.Do(c.make...)
@@ -70,8 +70,8 @@ func TestPeersThatCannotRead(t *testing.T) {
 	}
 }
 
-// TestPeersThatRead: releases that know deadlines of fields get them, in a full copy and in the stream. A spindle below
-// gets them from there.
+// TestPeersThatRead: releases that support deadlines of fields get them, in a full copy and in the stream. A spindle
+// that replicates such a release gets them too.
 func TestPeersThatRead(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{testkit.Redis74, testkit.Redis8, testkit.Valkey9} {

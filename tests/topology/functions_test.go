@@ -6,8 +6,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestFunctionsReachReplica: a replica gets the libraries with the full synchronisation, and then every change of
-// them. The writes of a script or function arrive as one transaction.
+// TestFunctionsReachReplica: a replica gets the libraries with the full synchronisation, and then every change to them.
+// The writes of a script or function arrive as one transaction.
 func TestFunctionsReachReplica(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)

@@ -16,7 +16,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// An imposter is a primary of one replica. It sends the bytes that the test wants.
+// An imposter plays a primary for one replica. It sends the bytes that the test chooses.
 type imposter struct {
 	t        testing.TB
 	replica  *testkit.Server
@@ -37,8 +37,8 @@ func newImposter(t testing.TB, args ...string) *imposter {
 	return &imposter{t: t, replica: r, operator: r.Dial(), listener: l}
 }
 
-// invite makes the replica connect. It answers the replica's commands as a primary would, up to the first command
-// named until.
+// invite makes the replica connect. It replies to the replica's commands like a primary, until the command that until
+// names.
 func (p *imposter) invite(until string) {
 	p.t.Helper()
 	p.tell("NO", "ONE")
@@ -59,7 +59,8 @@ func (p *imposter) tell(whom ...any) {
 	})
 }
 
-// welcome accepts a connection and performs the handshake. It reports whether the replica stayed until its end.
+// welcome accepts a connection and performs the handshake. It reports whether the replica stayed until the end of the
+// handshake.
 func (p *imposter) welcome(until string) bool {
 	p.t.Helper()
 	limit := time.Now().Add(testkit.Slowly(20 * time.Second))
@@ -91,7 +92,7 @@ func (p *imposter) welcome(until string) bool {
 	}
 }
 
-// read returns the next command of the replica; a blank line gives none.
+// read returns the next command of the replica. It returns no words for a blank line.
 func (p *imposter) read() (words []string, err error) {
 	line, err := p.in.ReadString('\n')
 	for range 2 * number(line) {
@@ -106,13 +107,13 @@ func (p *imposter) read() (words []string, err error) {
 	return words[:len(words)/2], err
 }
 
-// number returns the number after '*'; 0 if there is none.
+// number returns the number after '*', or 0 if there is none.
 func number(line string) (n int) {
 	_, _ = fmt.Sscanf(line, "*%d", &n)
 	return n
 }
 
-// say writes. The replica may disconnect meanwhile.
+// say writes bytes to the replica, which may have disconnected.
 func (p *imposter) say(text ...[]byte) {
 	_ = p.conn.SetWriteDeadline(time.Now().Add(testkit.Slowly(20 * time.Second)))
 	for _, part := range text {
@@ -122,7 +123,7 @@ func (p *imposter) say(text ...[]byte) {
 	}
 }
 
-// leave ends the sending side, and returns when the replica has closed the connection.
+// leave closes the sending side, and returns when the replica has closed the connection.
 func (p *imposter) leave() {
 	p.t.Helper()
 	_ = p.conn.(*net.TCPConn).CloseWrite()
@@ -178,8 +179,8 @@ func fullResync(offset string) []byte {
 
 func sized(copied []byte) []byte { return append(fmt.Appendf(nil, "$%d\r\n", len(copied)), copied...) }
 
-// TestImposters: whatever a primary sends, the replica closes the link with Redis's log line and keeps what the
-// settings promise. It then follows the next honest primary.
+// TestImposters: whatever a primary sends, the replica closes the link with Redis's log line, and keeps the data that
+// its settings promise to keep. Then it follows the next honest primary.
 func TestImposters(t *testing.T) {
 	t.Parallel()
 	copied := file(t)
@@ -243,8 +244,8 @@ func TestImposters(t *testing.T) {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// TestCopyCutAnywhere: a copy is cut at each of its bytes. The replica keeps its earlier data if the settings
-// promise that, otherwise it has none.
+// TestCopyCutAnywhere: a full copy breaks off at each of its bytes. The replica keeps its earlier data if its settings
+// promise that; otherwise it has no data.
 func TestCopyCutAnywhere(t *testing.T) {
 	t.Parallel()
 	copied := file(t)
@@ -289,8 +290,8 @@ func TestCopyCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestOffsetsThatRunBackwards: a primary ignores a replica that acknowledges a smaller offset than before. A
-// replica accepts a new copy with a smaller offset.
+// TestOffsetsThatRunBackwards: a primary ignores an acknowledgement whose offset is smaller than an earlier one. A
+// replica accepts a new full copy with a smaller offset.
 func TestOffsetsThatRunBackwards(t *testing.T) {
 	p := newImposter(t)
 	copied := file(t)
@@ -320,7 +321,7 @@ func TestOffsetsThatRunBackwards(t *testing.T) {
 	})
 }
 
-// TestReplicaFigures: INFO's counts of a primary's copy and stream, and CONFIG RESETSTAT.
+// TestReplicaFigures: INFO's counters of a primary's full copy and stream are right, and CONFIG RESETSTAT resets them.
 func TestReplicaFigures(t *testing.T) {
 	p := newImposter(t)
 	copied := file(t)
@@ -348,8 +349,8 @@ func TestReplicaFigures(t *testing.T) {
 	}
 }
 
-// FuzzPrimary: whatever bytes arrive on a replica's link, in the handshake, as a copy or as the stream, the replica
-// continues to serve. Its offset counts no more bytes than arrived.
+// FuzzPrimary: whatever bytes arrive on a replica's link, in the handshake, as a full copy or as the stream, the
+// replica still serves clients. Its offset counts no more bytes than arrived.
 func FuzzPrimary(f *testing.F) {
 	copied := file(f)
 	stream := []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nb\r\n*1\r\n$5\r\nMULTI\r\n" +

@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicaKeepsALog: a replica's append-only file has its primary's data, after a full copy and the stream that
-// follows it. After a kill and a restart from its log alone, the replica has the primary's data.
+// TestReplicaKeepsALog: a replica's append-only file has its primary's data, after a full copy and the stream after it.
+// After a kill and a restart from its log alone, the replica has the primary's data.
 func TestReplicaKeepsALog(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 			up(t, r)
 			w.await(6000)
 			w.stop()
-			// Then nothing changes any more, at the primary or in what the log gives back.
+			// Wait until no more keys can expire, on the primary or in the data that the log restores.
 			testkit.Lapse(volatileMs * time.Millisecond)
 			removeLapsed(t, s)
 			s.Do("SET", "last", "word")

@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// memory returns what XINFO STREAM says of the memory of producers' messages, without the number of duplicates, which
-// only the primary counts.
+// memory returns the fields of XINFO STREAM about remembered messages of producers. It leaves out the number of
+// duplicates, which only the primary counts.
 func memory(s *testkit.Server, key string) string {
 	words := s.Do("XINFO", "STREAM", key).Elems
 	var all []string
@@ -25,8 +25,9 @@ func memory(s *testkit.Server, key string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestMessagesAreReplicated: a replica knows the messages of producers from its full copy and from the stream, and so
-// does the replica's replica. After a promotion it adds no message a second time. Settings of streams come along.
+// TestMessagesAreReplicated: a replica gets the remembered messages of producers with its full copy and with the
+// stream, and so does its own replica. After a promotion it adds no message a second time. The settings of streams are
+// replicated too.
 func TestMessagesAreReplicated(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--repl-diskless-sync-delay", "0")
@@ -75,7 +76,7 @@ func TestMessagesAreReplicated(t *testing.T) {
 }
 
 // TestMessagesAreForgotten: primary and replica forget messages that are old enough, each by its own clock, and free
-// their memory. A stream that hears no more does, too.
+// their memory. This also happens in a stream that gets no more messages.
 func TestMessagesAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--stream-idmp-duration", "1", "--repl-diskless-sync-delay", "0")
@@ -111,8 +112,8 @@ func TestMessagesAreForgotten(t *testing.T) {
 	equal(t, s, r)
 }
 
-// TestMessagesInUnits: in transactions and scripts each message is added once. A message that is known is no change:
-// WATCH, tracking, events and the stream to replicas do not hear of it.
+// TestMessagesInUnits: in transactions and scripts each message is added once. A known message changes nothing: WATCH,
+// tracking, events and the stream to replicas do not see it.
 func TestMessagesInUnits(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--notify-keyspace-events", "KA")

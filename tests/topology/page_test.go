@@ -14,7 +14,8 @@ import (
 )
 
 // TestReplicationPage follows doc/replication.md to the letter up to Sentinel, except for the ports, while a client
-// counts. The count is right in the end, and all writes are kept. Redis 8 and Valkey 9 take redis-server's place, too.
+// increments a counter. The counter is right in the end, and no write is lost. The test also runs with Redis 8 and
+// Valkey 9 in redis-server's place.
 func TestReplicationPage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {
@@ -65,7 +66,8 @@ func TestReplicationPage(t *testing.T) {
 	}
 }
 
-// A wanderer is a client that counts at one primary after another. On READONLY it goes to the next.
+// A wanderer is a client that increments a counter on one primary after another. On READONLY it connects to the next
+// server.
 type wanderer struct {
 	t     *testing.T
 	done  atomic.Bool

@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestPartialSync: a redis-server whose link is cut under load continues from the backlog each time.
+// TestPartialSync: a redis-server replica whose link is cut under load continues from the backlog each time.
 func TestPartialSync(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--repl-backlog-size", "64mb")
@@ -30,7 +30,7 @@ func TestPartialSync(t *testing.T) {
 	}
 }
 
-// TestBacklogFigures: INFO shows a backlog after the first replica has attached, no larger than its limit.
+// TestBacklogFigures: once the first replica has attached, INFO shows a backlog that is no larger than its limit.
 func TestBacklogFigures(t *testing.T) {
 	s := testkit.Start(t, "--repl-backlog-size", "100kb")
 	figures := func() string {
@@ -61,7 +61,8 @@ func TestBacklogFigures(t *testing.T) {
 	s.Do("CLIENT", "KILL", "TYPE", "replica")
 }
 
-// TestReplicaCostsNoKeys: the data that a stopped replica has not read, and a new backlog, evict no key.
+// TestReplicaCostsNoKeys: neither the data that a suspended replica has not read, nor a new backlog, causes an
+// eviction.
 func TestReplicaCostsNoKeys(t *testing.T) {
 	s := testkit.Start(t, "--repl-backlog-size", "16kb", "--maxmemory-policy", "allkeys-random",
 		"--slowlog-log-slower-than", "-1",

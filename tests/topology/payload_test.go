@@ -12,13 +12,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// payloadOf returns a payload of RESTORE: a type's number, the value, the version, and their checksum.
+// payloadOf returns a payload for RESTORE: a type's number, the value, the version, and their checksum.
 func payloadOf(kind byte, value string, version int) string {
 	p := binary.LittleEndian.AppendUint16(append([]byte{kind}, value...), uint16(version))
 	return string(binary.LittleEndian.AppendUint64(p, crc.Update64(0, p)))
 }
 
-// newerPayloads are values that Redis 7.0 can hold, in forms that it cannot read.
+// newerPayloads has values that Redis 7.0 can hold, in forms that it cannot read.
 var newerPayloads = map[string]string{
 	"text of 7.2":      payloadOf(0, "\x05hello", 11),
 	"text of 7.4":      payloadOf(0, "\x05hello", 12),
@@ -38,19 +38,19 @@ var newerPayloads = map[string]string{
 		strings.Repeat("\x01\x00\x00\x00\x00\x00\x00\x00", 2)+"\x00", 12),
 }
 
-// givenBack is a stream of Redis 8.8 with an entry that was given back. Redis 7.0 shows it as one of the consumer with
-// an empty name.
+// givenBack is a stream of Redis 8.8 with an entry that a consumer has given back. For Redis 7.0, the entry belongs to
+// a consumer with an empty name.
 var givenBack = payloadOf(27, "\x00\x00\x05\x01\x00\x00\x00\x00\x05\x01\x01g\x05\x01\x05\x01"+
 	strings.Repeat("\x00", 15)+"\x01"+strings.Repeat("\x00", 8)+"\x02\x00\x01"+strings.Repeat("\x00", 15)+"\x01"+
 	"\x00\x00\x00\x00\x00", 14)
 
-// functionsOf returns FUNCTION RESTORE's payload of a library.
+// functionsOf returns the payload of a library for FUNCTION RESTORE.
 func functionsOf(name string, version int) string {
 	source := "#!lua name=" + name + "\nredis.register_function('" + name + "', function() return 1 end)"
 	return payloadOf(0xF5, "\x40"+string(rune(len(source)))+source, version)
 }
 
-// oldReplica starts redis-server of PATH as a replica of s. It skips the test if that server is 7.2 or newer.
+// oldReplica starts redis-server from the PATH as a replica of s. It skips the test if that server is 7.2 or newer.
 func oldReplica(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
 	t.Helper()
 	r := follow(t, s, true, args...)
@@ -60,12 +60,12 @@ func oldReplica(t *testing.T, s *testkit.Server, args ...string) *testkit.Server
 	return r
 }
 
-// toleratesOnce lets a replica live after an error of the stream. It may get one command that it cannot read: then its
-// primary asks for its version.
+// toleratesOnce makes a replica continue after an error of the stream. It may get one command that it cannot read,
+// until its primary asks for its version.
 var toleratesOnce = []string{"--propagation-error-behavior", "ignore"}
 
-// TestNewerPayloadsReachOlder: payloads of newer servers reach a redis-server 7.0 as ones that it reads. So do those in
-// transactions and scripts, of FUNCTION RESTORE, at the end of a chain, and in the log.
+// TestNewerPayloadsReachOlder: payloads of newer servers reach a redis-server 7.0 in a form that it can read. This also
+// holds in transactions and scripts, for FUNCTION RESTORE, at the end of a chain, and in the log.
 func TestNewerPayloadsReachOlder(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")
@@ -150,8 +150,8 @@ func TestPayloadsNoOlderReads(t *testing.T) {
 	equal(t, s, r)
 }
 
-// TestPayloadsPassedOn: a newer primary's stream passes through as it is. A redis-server 7.0 below gets no payload that
-// it cannot read: it gets a full copy instead.
+// TestPayloadsPassedOn: the stream of a newer primary is passed on unchanged. A redis-server 7.0 that replicates
+// spindle gets no payload that it cannot read: it gets a full copy instead.
 func TestPayloadsPassedOn(t *testing.T) {
 	t.Parallel()
 	for name, version := range map[string]int{testkit.Redis74: 12, testkit.Redis8: 12, testkit.Valkey9: 80} {

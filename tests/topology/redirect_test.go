@@ -11,10 +11,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// redirecting is the kinds of servers that send clients to their primary.
+// redirecting lists the kinds of servers that redirect clients to their primary.
 var redirecting = []string{testkit.Ours, testkit.Valkey9}
 
-// eachRedirecting runs f as a parallel subtest of each kind, with two servers of it.
+// eachRedirecting runs f as a parallel subtest for each kind, with two servers of that kind.
 func eachRedirecting(t *testing.T, f func(t *testing.T, kind string, primary, other *testkit.Server)) {
 	t.Parallel()
 	for _, kind := range redirecting {
@@ -34,8 +34,8 @@ func redirected(s *testkit.Server) *respclient.Client {
 	return c
 }
 
-// TestRedirect: after CLIENT CAPA redirect a replica answers commands on data with its primary's address. Reads are
-// served after READONLY. EXEC answers the redirection alone if its commands would be sent away.
+// TestRedirect: for a client with CLIENT CAPA redirect, a replica replies to commands on data with its primary's
+// address. After READONLY it serves reads. EXEC replies with only the redirection if its commands would be redirected.
 func TestRedirect(t *testing.T) {
 	eachRedirecting(t, func(t *testing.T, _ string, primary, replica *testkit.Server) {
 		before := redirected(replica)
@@ -90,7 +90,7 @@ func TestRedirect(t *testing.T) {
 	})
 }
 
-// words are a call's arguments, of which none has blanks.
+// words returns the arguments of a call that has no spaces in its arguments.
 func words(call string) (args []any) {
 	for _, w := range strings.Fields(call) {
 		args = append(args, w)
@@ -98,8 +98,8 @@ func words(call string) (args []any) {
 	return args
 }
 
-// TestRedirectOfTheBlocked: a primary that becomes a replica sends blocked clients with the capability away, and leaves
-// them connected. One that is READONLY and reads waits on.
+// TestRedirectOfTheBlocked: when a primary becomes a replica, it redirects blocked clients with the capability, and
+// leaves them connected. A READONLY client that waits for a read stays blocked.
 func TestRedirectOfTheBlocked(t *testing.T) {
 	eachRedirecting(t, func(t *testing.T, _ string, primary, s *testkit.Server) {
 		pops, reads, waits, reader := redirected(s), redirected(s), redirected(s), redirected(s)
@@ -132,8 +132,8 @@ func TestRedirectOfTheBlocked(t *testing.T) {
 	})
 }
 
-// TestRedirectDuringFailover: while a failover is under way and both servers are replicas, a client with the capability
-// waits. Then it is sent to the new primary.
+// TestRedirectDuringFailover: during a failover, while both servers are replicas, a client with the capability waits.
+// Then it is redirected to the new primary.
 func TestRedirectDuringFailover(t *testing.T) {
 	eachRedirecting(t, func(t *testing.T, kind string, primary, replica *testkit.Server) {
 		replica.Do("REPLICAOF", "127.0.0.1", primary.Port)

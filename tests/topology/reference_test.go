@@ -21,7 +21,7 @@ func attach(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
 	return r
 }
 
-// settle returns when r has everything that s has sent, and all short-lived keys have expired.
+// settle returns when r has received everything that s has sent, and all short-lived keys have expired.
 func settle(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	s.Do("SET", "settled", time.Now().UnixNano())
@@ -30,7 +30,8 @@ func settle(t *testing.T, s, r *testkit.Server) {
 	})
 }
 
-// equal fails the test unless both have equal digests, numbers of keys in each database, and deadlines of all keys.
+// equal fails the test unless both servers have equal digests, numbers of keys in each database, and deadlines of all
+// keys.
 func equal(t *testing.T, s, r *testkit.Server) {
 	t.Helper()
 	settle(t, s, r)
@@ -51,8 +52,8 @@ func equal(t *testing.T, s, r *testkit.Server) {
 	}
 }
 
-// removeLapsed returns when s has no key past its deadline. A server hides such a key, and counts it in its digest,
-// until a client names it or the server comes upon it by itself. SCAN names every key.
+// removeLapsed returns when s has no key past its deadline. A server hides such a key, but counts it in its digest,
+// until a command accesses it or the active expiry finds it. SCAN accesses every key.
 func removeLapsed(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	c := s.Dial()
@@ -73,8 +74,8 @@ func removeLapsed(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// digestsAlike reports whether equal data give equal digests on both servers. Valkey leaves deadlines of hash fields
-// out of its digest, and Redis does not. A Valkey replica counts fields that have passed and that its primary hides.
+// digestsAlike reports whether equal data has equal digests on both servers. Valkey leaves the deadlines of hash fields
+// out of its digest, but Redis does not. A Valkey replica also counts expired fields that its primary hides.
 func digestsAlike(a, b *testkit.Server) bool {
 	return a.Info("server")["valkey_version"] == "" && b.Info("server")["valkey_version"] == ""
 }
@@ -100,13 +101,13 @@ func differences(a, b map[string]entry) (lines []string) {
 	return lines
 }
 
-// An entry is the value of a key, and its deadline (-1: none).
+// An entry is the value of a key, and its deadline. The deadline is -1 if there is none.
 type entry struct {
 	value      string
 	deadlineMs int64
 }
 
-// contents returns all data of a server, by "db/key".
+// contents returns all data of a server, with keys of the form "db/key".
 func contents(t *testing.T, s *testkit.Server) map[string]entry {
 	t.Helper()
 	c := s.Dial()
@@ -193,12 +194,12 @@ func groups(c *respclient.Client, name string) string {
 	return text
 }
 
-// A reader is a redis-server that loads files, one after another.
+// A reader is a redis-server that loads one file after another.
 type reader struct{ *testkit.Server }
 
 func newReader(t *testing.T) reader { return reader{testkit.Redis(t)} }
 
-// load makes the reference load a file in place of its data. The file must have a valid checksum.
+// load makes redis-server load a file in place of its data. The file must have a valid checksum.
 func (r reader) load(t *testing.T, file []byte) {
 	t.Helper()
 	path := r.File("dump.rdb")

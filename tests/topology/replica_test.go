@@ -12,8 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestReplicasUnderLoad: redis-servers that attach during writes end with the primary's data, whichever form of the
-// stream they request.
+// TestReplicasUnderLoad: redis-servers that attach while clients write end up with the primary's data, whichever form
+// of the stream they request.
 func TestReplicasUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -44,8 +44,8 @@ func TestReplicasUnderLoad(t *testing.T) {
 	}
 }
 
-// TestSeveralReplicasAtOnce: several full synchronisations overlap. One ends because its replica dies, another
-// because its peer disconnects. The others are not disturbed, and nothing is left of these two.
+// TestSeveralReplicasAtOnce: several full synchronisations overlap. One ends because its replica dies, and one because
+// its peer disconnects. The others are not affected, and nothing is left of these two.
 func TestSeveralReplicasAtOnce(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--rdb-key-save-delay", "200")
@@ -81,8 +81,8 @@ func TestSeveralReplicasAtOnce(t *testing.T) {
 	}
 }
 
-// TestSlowReplica: a replica that does not read is disconnected at its limit. Another replica and the clients
-// notice nothing.
+// TestSlowReplica: a replica that does not read is disconnected at its limit. Another replica and the clients are not
+// affected.
 func TestSlowReplica(t *testing.T) {
 	s := testkit.Start(t, "--client-output-buffer-limit", "replica 2mb 0 0")
 	good := attach(t, s)
@@ -128,7 +128,8 @@ func must2(t *testing.T, err error) {
 	}
 }
 
-// TestMinReplicasFromTheStart: min-replicas-to-write holds when the configuration sets it, not only after CONFIG SET.
+// TestMinReplicasFromTheStart: min-replicas-to-write has effect when the configuration sets it, not only after CONFIG
+// SET.
 func TestMinReplicasFromTheStart(t *testing.T) {
 	s := testkit.Start(t, "--min-replicas-to-write", "1")
 	if v, err := s.Ask("SET", "k", "v"); err != nil || !strings.HasPrefix(v.Text, "NOREPLICAS") {
@@ -136,7 +137,7 @@ func TestMinReplicasFromTheStart(t *testing.T) {
 	}
 }
 
-// TestWait: WAIT counts the replicas that have the client's writes, and gives up at its timeout.
+// TestWait: WAIT returns the number of replicas that have the client's writes. It stops waiting at its timeout.
 func TestWait(t *testing.T) {
 	s := testkit.Start(t)
 	c := s.Dial()
@@ -187,7 +188,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestRoleAndInfo: the facts about replicas that operators and Sentinels read.
+// TestRoleAndInfo: ROLE and INFO have the facts about replicas that operators and Sentinels read.
 func TestRoleAndInfo(t *testing.T) {
 	s := testkit.Start(t)
 	if role := s.Do("ROLE"); len(role.Elems) != 3 || role.Elems[0].Text != "master" || len(role.Elems[2].Elems) != 0 {
@@ -237,7 +238,7 @@ func TestRoleAndInfo(t *testing.T) {
 	}
 }
 
-// TestHelloTellsTheRole: HELLO answers the role as Redis does, also while the link is down.
+// TestHelloTellsTheRole: HELLO returns the role as Redis does, even while the link is down.
 func TestHelloTellsTheRole(t *testing.T) {
 	for _, start := range []func(testing.TB, ...string) *testkit.Server{testkit.Start, testkit.Redis} {
 		s := start(t)

@@ -46,7 +46,7 @@ func (c *roleGroup) primary() int {
 	panic("no node leads")
 }
 
-// under reports whether a replicates b, directly or through others.
+// under reports whether a replicates b, directly or through other nodes.
 func (c *roleGroup) under(a, b int) bool {
 	for ; a >= 0; a = c.above[a] {
 		if a == b {
@@ -56,7 +56,7 @@ func (c *roleGroup) under(a, b int) bool {
 	return false
 }
 
-// randomNode returns a random node for which ok is true; -1 if there is none.
+// randomNode returns a random node for which ok is true, or -1 if there is none.
 func (c *roleGroup) randomNode(ok func(i int) bool) int {
 	for _, i := range c.rng.Perm(len(c.nodes)) {
 		if ok(i) {
@@ -93,7 +93,7 @@ func (c *roleGroup) promote(i int) (old, to int) {
 	return old, to
 }
 
-// restart ends node i, by kill -9 or after saving a file, and starts it again.
+// restart ends node i, by SIGKILL or after it has saved a file, and starts it again.
 func (c *roleGroup) restart(i int, saved bool) {
 	s := c.nodes[i]
 	c.full += s.InfoInt("stats", "sync_full")
@@ -107,7 +107,7 @@ func (c *roleGroup) restart(i int, saved bool) {
 	s.AwaitReady(testkit.Slowly(60 * time.Second))
 }
 
-// change makes one random change of roles or one failure, and returns a description.
+// change makes one random change of roles or causes one failure, and returns a description.
 func (c *roleGroup) change() string {
 	replica := c.randomNode(func(i int) bool { return c.above[i] >= 0 })
 	switch c.rng.IntN(6) {
@@ -142,8 +142,8 @@ func (c *roleGroup) change() string {
 	return fmt.Sprintf("%d stopped for a while, %d follows %d", replica, old, to)
 }
 
-// TestChangingRoles: five nodes, of spindle and of another kind, are promoted, attached elsewhere, killed and restarted
-// while clients write. In the end all have the primary's data.
+// TestChangingRoles: five nodes, of spindle and of another kind, are promoted, attached to other nodes, killed and
+// restarted while clients write. In the end all have the primary's data.
 func TestChangingRoles(t *testing.T) {
 	t.Parallel()
 	for _, other := range []string{testkit.Redis70, testkit.Redis8, testkit.Valkey9} {

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Counters are connections that each increment a key, together some 20,000 times a second. They write to whichever
-// of two nodes accepts writes.
+// counters has connections that each increment a key, together about 20,000 times a second. They write to whichever of
+// two nodes accepts writes.
 type counters struct {
 	t     *testing.T
 	nodes [2]*testkit.Server
@@ -44,7 +44,7 @@ func startCounters(t *testing.T, a, b *testkit.Server) *counters {
 	return c
 }
 
-// count sends a batch. It reports whether the node accepted the writes.
+// count sends a batch of increments. It reports whether the node accepted them.
 func (c *counters) count(i int, conn *respclient.Client) bool {
 	key := fmt.Sprint("counter:", i)
 	for range countBatch {
@@ -77,8 +77,8 @@ func (c *counters) sum() (n int64) {
 	return n
 }
 
-// TestFailover: FAILOVER under 20,000 writes a second hands over in both directions between spindle and
-// each kind of server. No acknowledged write is lost.
+// TestFailover: under 20,000 writes a second, FAILOVER hands over in both directions between spindle and each kind of
+// server. No acknowledged write is lost.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
@@ -133,8 +133,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestReplicaOfInMulti: a primary that is demoted in a transaction, as a Sentinel does it, continues without a full
-// copy. If the transaction also writes, a full copy undoes its writes.
+// TestReplicaOfInMulti: a primary that is demoted in a transaction, as by a Sentinel, continues without a full copy. If
+// the transaction also writes, a full copy reverts its writes.
 func TestReplicaOfInMulti(t *testing.T) {
 	a := testkit.Start(t)
 	b := follow(t, a, false)
@@ -166,7 +166,7 @@ func TestReplicaOfInMulti(t *testing.T) {
 	}
 }
 
-// TestFailoverAborts: if a replica does not catch up in time, or FAILOVER ABORT is sent, the primary stays primary.
+// TestFailoverAborts: if a replica does not catch up in time, or FAILOVER ABORT is sent, the primary keeps its role.
 func TestFailoverAborts(t *testing.T) {
 	s := testkit.Start(t)
 	r := follow(t, s, true)
@@ -202,8 +202,8 @@ func TestFailoverAborts(t *testing.T) {
 	}
 }
 
-// TestRestartsByFile: the history survives a restart from an RDB file, of the primary and of the replica. Nodes
-// that were in step continue without a full copy.
+// TestRestartsByFile: the replication history survives a restart from an RDB file, of the primary and of the replica.
+// Nodes that had equal data continue without a full copy.
 func TestRestartsByFile(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -243,7 +243,7 @@ func TestRestartsByFile(t *testing.T) {
 	}
 }
 
-// TestCopyThatBreaks: after a full copy that ends in the middle, the old data stay if the setting promises that. No
+// TestCopyThatBreaks: if a full copy breaks off in the middle, the old data stays if the setting promises that. No
 // temporary file is left.
 func TestCopyThatBreaks(t *testing.T) {
 	t.Parallel()
@@ -286,7 +286,7 @@ func TestCopyThatBreaks(t *testing.T) {
 	}
 }
 
-// TestReplicaExpiresNothing: on a replica a key past its deadline is hidden from all commands, but exists until the
+// TestReplicaExpiresNothing: on a replica a key past its deadline is hidden from all commands, but it exists until the
 // primary deletes it.
 func TestReplicaExpiresNothing(t *testing.T) {
 	s := testkit.Redis(t)

@@ -8,7 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestQueuedScripts: EXEC checks a queued script by its own flags, in the server's role at that time.
+// TestQueuedScripts: EXEC checks a queued script by the script's own flags, in the role that the server has at that
+// time.
 func TestQueuedScripts(t *testing.T) {
 	s, other := testkit.Start(t), testkit.Start(t)
 	c := s.Dial()
@@ -28,8 +29,8 @@ func TestQueuedScripts(t *testing.T) {
 	}
 }
 
-// TestScriptOutlivesReplicas: a script that has written continues to write when min-replicas-to-write is no longer
-// met.
+// TestScriptOutlivesReplicas: a script that has written may continue to write even if min-replicas-to-write is no
+// longer met.
 func TestScriptOutlivesReplicas(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "10")
 	r := follow(t, s, false)

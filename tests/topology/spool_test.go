@@ -13,17 +13,17 @@ import (
 	"spindle/tests/testkit"
 )
 
-// spoolLimit is how long a state may take to come on a busy host.
+// spoolLimit is the time limit for a state to come on a busy host.
 const spoolLimit = 3 * time.Minute
 
-// spooling starts a primary whose backlog has little room in memory and much on disk. A replica may lack next to
-// nothing without it.
+// spooling starts a primary whose backlog is small in memory and large on disk. The output limit of its replicas is
+// small, so that without the disk they could lag hardly at all.
 func spooling(t *testing.T, args ...string) *testkit.Server {
 	return testkit.Start(t, append([]string{"--repl-backlog-size", "64kb", "--repl-backlog-disk-size", "256mb",
 		"--client-output-buffer-limit", "replica 1mb 0 0", "--enable-debug-command", "yes"}, args...)...)
 }
 
-// stream has n MB pass through s, into keys that begin with prefix.
+// stream writes n MB to s, into keys that begin with prefix.
 func stream(t *testing.T, s *testkit.Server, prefix string, n int) {
 	t.Helper()
 	value := strings.Repeat("v", 10_000)
@@ -41,9 +41,9 @@ func segmentsOf(s *testkit.Server) (names []string) {
 	return names
 }
 
-// TestStoppedReplicas: two replicas are stopped at different places while far more than repl-backlog-size passes. One
-// keeps its link, the other's is cut. Both continue without a full copy. Memory stays as it is, and the output limit
-// closes none. The files go when no replica needs them.
+// TestStoppedReplicas: two replicas are suspended at different offsets while the primary sends far more than
+// repl-backlog-size. One keeps its link, and the other's link is cut. Both continue without a full copy. Memory does
+// not grow, and the output limit closes no replica. The files are deleted when no replica needs them.
 func TestStoppedReplicas(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Valkey9} {
@@ -95,7 +95,7 @@ func TestStoppedReplicas(t *testing.T) {
 	}
 }
 
-// field returns "addr=..." of the replica that listens on port.
+// field returns the field "addr=..." of the replica that listens on port.
 func field(t *testing.T, s *testkit.Server, port string) string {
 	t.Helper()
 	for i := range 10 {
@@ -103,7 +103,7 @@ func field(t *testing.T, s *testkit.Server, port string) string {
 		if !strings.Contains(line, "port="+port+",") {
 			continue
 		}
-		// CLIENT LIST has the replicas in the order of their arrival, as INFO has.
+		// CLIENT LIST and INFO list the replicas in the same order, that of their arrival.
 		seen := 0
 		for _, cl := range strings.Split(s.Do("CLIENT", "LIST", "TYPE", "replica").Text, "\n") {
 			if seen == i {
@@ -120,7 +120,8 @@ func field(t *testing.T, s *testkit.Server, port string) string {
 	return ""
 }
 
-// TestReplicaThatTimesOut: the primary closes a stopped replica after repl-timeout. When it comes back, it continues.
+// TestReplicaThatTimesOut: the primary disconnects a suspended replica after repl-timeout. When the replica resumes, it
+// continues without a full copy.
 func TestReplicaThatTimesOut(t *testing.T) {
 	t.Parallel()
 	s := spooling(t, "--repl-timeout", "2", "--repl-ping-replica-period", "1")
@@ -138,8 +139,8 @@ func TestReplicaThatTimesOut(t *testing.T) {
 	}
 }
 
-// TestDamagedSegment: a replica whose bytes are damaged on disk gets a full copy, and has the right data then. The same
-// holds if the size is set to 0 meanwhile, or is smaller than what the replica lacks.
+// TestDamagedSegment: a replica whose missing bytes are damaged on disk gets a full copy, and then has the right data.
+// The same happens if the size is set to 0 meanwhile, or is smaller than the replica's lag.
 func TestDamagedSegment(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, s *testkit.Server){
@@ -191,8 +192,8 @@ func TestDamagedSegment(t *testing.T) {
 	}
 }
 
-// TestBacklogOutlivesRestart: after SHUTDOWN with SAVE a replica that lacks megabytes continues, and after SIGKILL or
-// NOSAVE it gets a full copy. No file of the last process is left in any case.
+// TestBacklogOutlivesRestart: after SHUTDOWN with SAVE, a replica that lags by megabytes continues without a full copy.
+// After SIGKILL or NOSAVE it gets a full copy. No file of the last process is left in any case.
 func TestBacklogOutlivesRestart(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *testkit.Server){
@@ -230,8 +231,8 @@ func TestBacklogOutlivesRestart(t *testing.T) {
 	}
 }
 
-// TestSpoolUnderChange: replicas stop, leave and come back at random. Meanwhile scripts are lent the turn, databases
-// are swapped and emptied, sizes change, and roles change hands. In the end all servers have equal data.
+// TestSpoolUnderChange: replicas are suspended, leave and come back at random. Meanwhile scripts lend the turn,
+// databases are swapped and emptied, and sizes and roles change. In the end all servers have equal data.
 func TestSpoolUnderChange(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())

@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// receive reads the RDB stream of a full synchronisation, by its length or up to its mark.
+// receive reads the RDB stream of a full synchronisation, by its length or up to its end mark.
 func receive(t *testing.T, c *respclient.Client) (file []byte, form string) {
 	t.Helper()
 	must2(t, c.Conn().SetDeadline(time.Now().Add(testkit.Slowly(60*time.Second))))
@@ -53,7 +53,7 @@ func untilMark(t *testing.T, in *bufio.Reader, mark string) (file []byte) {
 	return file[:len(file)-len(mark)]
 }
 
-// effect returns the next effect, without pings.
+// effect returns the next effect. It skips pings.
 func effect(t *testing.T, c *respclient.Client) string {
 	t.Helper()
 	for {
@@ -118,8 +118,8 @@ func TestRawSync(t *testing.T) {
 	}
 }
 
-// TestPsyncForms: +FULLRESYNC names a history and an offset, from which the effects count, in both forms of the
-// stream.
+// TestPsyncForms: +FULLRESYNC has a replication ID and an offset, from which the effects are counted, in both forms of
+// the stream.
 func TestPsyncForms(t *testing.T) {
 	s := testkit.Start(t)
 	s.Do("SET", "k", "v")
@@ -159,8 +159,8 @@ func TestPsyncForms(t *testing.T) {
 	}
 }
 
-// TestCopyWithoutReceivers: a full copy ends when its last receiver has disconnected, and the log says so, at any point
-// of the encoding.
+// TestCopyWithoutReceivers: a full copy ends when its last receiver has disconnected, at any point of the encoding. The
+// log reports it.
 func TestCopyWithoutReceivers(t *testing.T) {
 	s := testkit.Start(t, "--rdb-key-save-delay", "1000000")
 	s.Do("DEBUG", "POPULATE", "100")
@@ -172,7 +172,7 @@ func TestCopyWithoutReceivers(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "connected_slaves", "1")
-		// It waits for the end of the previous copy, which takes a moment.
+		// The new copy waits for the end of the previous one, which takes a moment.
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the copy to begin", func() error {
 			return testkit.Equal(strings.Count(s.Log(), "Starting full synchronization"), round+1)
 		})

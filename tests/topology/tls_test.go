@@ -19,7 +19,7 @@ type node struct {
 	tlsPort int
 }
 
-// programs returns the servers for the ends of a link: all kinds that this host has, and that know TLS.
+// programs returns the servers for the ends of a link: all kinds on this host that support TLS.
 func programs(t *testing.T) map[string]testkit.Spec {
 	all := map[string]testkit.Spec{}
 	for _, name := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
@@ -35,7 +35,8 @@ func programs(t *testing.T) map[string]testkit.Spec {
 	return all
 }
 
-// knowsTLS returns false for a program that is linked without OpenSSL. It may also be a script that starts another one.
+// knowsTLS returns false for a program that is linked without OpenSSL. The program may also be a script that starts
+// another one.
 func knowsTLS(program string) bool {
 	if program == "" {
 		return true
@@ -65,8 +66,8 @@ func followBy(t *testing.T, n node, certs *testkit.Certificates, spec testkit.Sp
 	return r
 }
 
-// TestTLSLinks: spindle and redis-server replicate each other by TLS, with each form of the full copy. After a cut
-// they continue from the backlog. Replicas tell the primary their TLS port.
+// TestTLSLinks: spindle and redis-server replicate each other by TLS, with each form of the full copy. After a cut they
+// continue from the backlog. Replicas report their TLS port to the primary.
 func TestTLSLinks(t *testing.T) {
 	t.Parallel()
 	for name, spec := range programs(t) {
@@ -121,8 +122,8 @@ func TestTLSLinks(t *testing.T) {
 	}
 }
 
-// TestTLSFailover: FAILOVER uses the TLS port, between spindle and redis-server. The replicas of the replica
-// follow.
+// TestTLSFailover: FAILOVER uses the TLS port, between spindle and redis-server. The replicas of the new primary follow
+// it.
 func TestTLSFailover(t *testing.T) {
 	t.Parallel()
 	all := programs(t)
@@ -155,8 +156,8 @@ func TestTLSFailover(t *testing.T) {
 	}
 }
 
-// TestTLSLinkIsChecked: a replica refuses a primary whose certificate another authority has signed. A primary
-// refuses a replica without a certificate of its authority. A corrected setting applies to the next attempt. Host
+// TestTLSLinkIsChecked: a replica refuses a primary with a certificate of another authority. A primary refuses a
+// replica that has no certificate of the primary's authority. A corrected setting applies to the next attempt. Host
 // names are not checked.
 func TestTLSLinkIsChecked(t *testing.T) {
 	certs, foreign := testkit.NewCertificates(t), testkit.NewCertificates(t)
@@ -194,7 +195,7 @@ func TestTLSLinkIsChecked(t *testing.T) {
 	}
 }
 
-// TestTLSPrimaryThatStops: if a primary goes silent in the handshake, the replica loses only the time until the
+// TestTLSPrimaryThatStops: if a primary becomes silent during the handshake, the replica tries again after the time
 // limit.
 func TestTLSPrimaryThatStops(t *testing.T) {
 	certs := testkit.NewCertificates(t)

@@ -10,8 +10,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestToolsAtReplica: redis-cli --rdb and --replica work with a replica of each kind of primary while the primary
-// is written to. A server can start from the file of --rdb. --replica shows the primary's writes.
+// TestToolsAtReplica: redis-cli --rdb and --replica work with a replica of each kind of primary while clients write to
+// the primary. A server can start from the file of --rdb. --replica shows the primary's writes.
 func TestToolsAtReplica(t *testing.T) {
 	for _, redis := range []bool{false, true} {
 		t.Run(fmt.Sprintf("primary is redis %t", redis), func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// newLoad starts writers of everything that two releases of redis-server understand: all types, scripts, functions,
-// deadlines, blocking commands, transactions. With fields they also set deadlines of hash fields. With persists they
-// take some away again.
+// newLoad starts writers of everything that two releases of redis-server support: all types, scripts, functions,
+// deadlines, blocking commands, transactions. If fields is true, they also set deadlines of hash fields. If persists is
+// true, they also remove some of these deadlines.
 func newLoad(t *testing.T, seed uint64, fields, persists bool) *writers {
 	return &writers{t: t, seed: seed, done: make(chan struct{}), source: func(rng *rand.Rand) [][]any {
 		switch n := rng.IntN(12); {
@@ -37,14 +37,14 @@ func writeField(d *drawn, persists bool) []any {
 	return append([]any{"HPEXPIRE", d.key(), 1 + d.IntN(volatileMs)}, field...)
 }
 
-// A kind is a type and its write requests.
+// A kind is a type with its write requests.
 type kind struct {
 	prefix string
 	keys   int
 	make   []func(k *drawn) []any
 }
 
-// drawn has the random parts of a request.
+// drawn returns random parts of a request.
 type drawn struct {
 	*rand.Rand
 	prefix string
@@ -76,16 +76,16 @@ func (d *drawn) values(words ...any) []any {
 	return d.some(words, func() []any { return []any{d.value()} })
 }
 
-// score returns a number that every release prints with the same digits; sums of such numbers too. Digests depend
-// on the digits.
+// score returns a number that every release prints with the same digits. The same holds for sums of such numbers.
+// Digests depend on the digits.
 func (d *drawn) score() string { return strconv.FormatFloat(float64(d.IntN(4000))/16-100, 'g', -1, 64) }
 
 func (d *drawn) end(a, b string) string { return []string{a, b}[d.IntN(2)] }
 
 func id(d *drawn) string { return fmt.Sprint(1+d.IntN(50), "-", d.IntN(3)) }
 
-// kinds are all types except strings. A request may fail. Keys change their types only by COPY and RENAME, but
-// groups come and go.
+// kinds has all types except strings. A request may fail. Only COPY and RENAME change the type of a key, but consumer
+// groups are created and destroyed.
 var kinds = []kind{
 	{"l:", 60, []func(*drawn) []any{
 		func(d *drawn) []any { return d.values("RPUSH", d.key()) },

@@ -8,8 +8,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestUnknownCommand: the link stops before a command that the replica does not know. Log and INFO name the
-// command, and the log names the primary's version. Reads still work, unless replica-serve-stale-data is no. With
+// TestUnknownCommand: the link stops before a command that the replica does not have. Log and INFO name the command,
+// and the log names the primary's version. Reads still work, unless replica-serve-stale-data is no. With
 // replica-ignore-unknown-commands the link continues.
 func TestUnknownCommand(t *testing.T) {
 	t.Parallel()

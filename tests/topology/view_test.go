@@ -11,10 +11,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A view promises to show the data set between two commands. Each instant here is marked by a round's number. One
-// connection writes "before", freezes, and writes "after", all in one pipeline, while others continue to write.
+// A view (a snapshot) must show the data set between two commands. Each instant here is marked by the number of a
+// round. One connection writes "before", requests the freeze, and writes "after", all in one pipeline, while others
+// continue to write.
 
-// mark returns the requests of one round around the freezing request.
+// mark returns the requests of one round, with the freezing request in the middle.
 func mark(round int, freeze ...any) (requests [][]any) {
 	add := func(args ...any) { requests = append(requests, args) }
 	for i := range marks {
@@ -81,7 +82,7 @@ func play(t *testing.T, c *respclient.Client, requests [][]any) {
 	}
 }
 
-// prepare fills s with the keys that the rounds use, and with more keys that take a saver some time.
+// prepare fills s with the keys that the rounds use, and with further keys, so that a saver takes some time.
 func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
@@ -91,7 +92,7 @@ func prepare(t *testing.T, s *testkit.Server) *respclient.Client {
 }
 
 // TestBackgroundSaveIsOneInstant plays many rounds. Keys set after the freeze are never in the file. Keys that were
-// deleted, changed, renamed, moved or given a deadline after it are in the file as they were.
+// deleted, changed, renamed, moved or given a deadline after the freeze are in the file in their old state.
 func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "-2"), newReader(t)
 	c := prepare(t, s)
@@ -120,12 +121,12 @@ func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s.AwaitInfo(testkit.Slowly(20*time.Second), "memory", "memory_kept_by_views", "0")
 }
 
-// TestTwoViewsAtOnce: a save and two full synchronisations run together. Each shows its own instant.
+// TestTwoViewsAtOnce: a save and two full synchronisations run at the same time. Each shows its own instant.
 func TestTwoViewsAtOnce(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "600"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
-	// It takes seconds, because the synchronisations may start seconds later on a busy host.
+	// The save takes seconds, because the synchronisations may start seconds later on a busy host.
 	play(t, c, mark(0, "BGSAVE"))
 	c.Must("CONFIG", "SET", "rdb-key-save-delay", 100) // slows the synchronisations down
 	var peers []*respclient.Client
@@ -134,7 +135,8 @@ func TestTwoViewsAtOnce(t *testing.T) {
 		peer := s.Dial()
 		peers = append(peers, peer)
 		before := s.InfoInt("stats", "sync_full")
-		// SYNC must come between the two halves of the round: on another connection, but in order.
+		// SYNC must come between the two halves of the round. It uses another connection, so the test sends the halves
+		// in order.
 		requests := mark(round, "PING")
 		at := 0
 		for i := range requests {

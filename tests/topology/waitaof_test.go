@@ -9,8 +9,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestWaitAOF: WAITAOF counts a replica's disk, but not a replica without a log. A client that waits for the local
-// log gets an error when that log is switched off.
+// TestWaitAOF: WAITAOF counts replicas that have synced their log, and no replica without a log. A client that waits
+// for the local log gets an error when that log is switched off.
 func TestWaitAOF(t *testing.T) {
 	t.Parallel()
 	for _, fsync := range []string{"always", "everysec"} {
@@ -45,7 +45,7 @@ func TestWaitAOF(t *testing.T) {
 	}
 }
 
-// disks returns WAITAOF's reply: the number of local disks, and of replicas' disks.
+// disks returns WAITAOF's reply as text: the number of local disks, and of replicas' disks.
 func disks(v respclient.Value) string {
 	if len(v.Elems) != 2 {
 		return v.Text
@@ -53,8 +53,8 @@ func disks(v respclient.Value) string {
 	return fmt.Sprint(v.Elems[0].Int, " ", v.Elems[1].Int)
 }
 
-// TestWaitAOFUnderAStricterPolicy: writes from before appendfsync became always are synced, too, without another
-// write after them.
+// TestWaitAOFUnderAStricterPolicy: writes from before the change to appendfsync always are synced, too. This needs no
+// further write.
 func TestWaitAOFUnderAStricterPolicy(t *testing.T) {
 	for _, before := range []string{"no", "everysec"} {
 		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", before)

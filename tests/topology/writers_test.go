@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// Writers are connections that write at random to several databases until they are stopped. They cause every kind
-// of effect. They use few keys, so that keys are overwritten, expire and come back.
+// writers has connections that write at random to several databases until they are stopped. They cause every kind of
+// effect. They use few keys, so that keys are overwritten, expire and are created again.
 type writers struct {
 	t      *testing.T
 	seed   uint64
@@ -29,7 +29,7 @@ type writers struct {
 // databases is the number of databases that writers use. The last one is sometimes flushed.
 const databases = 4
 
-// volatileMs is the longest life of a key that must not outlast the test.
+// volatileMs is the longest TTL of a key that must not outlast the test.
 const volatileMs = 300
 
 // startWriters starts n writers of strings.
@@ -64,7 +64,7 @@ func (w *writers) stopped() bool {
 	}
 }
 
-// write writes on one connection until the writers are stopped or an unexpected error occurs.
+// write sends requests on one connection until the writers are stopped or an unexpected error occurs.
 func (w *writers) write(rng *rand.Rand) error {
 	s := w.target.Load()
 	c, err := respclient.Dial(s.Addr)
@@ -113,7 +113,7 @@ func expected(text string) bool {
 	return false
 }
 
-// await returns when n more writes have been answered.
+// await returns when n more writes have had their replies.
 func (w *writers) await(n int64) {
 	w.t.Helper()
 	from := w.writes.Load()
@@ -128,7 +128,7 @@ func (w *writers) await(n int64) {
 	}
 }
 
-// stop returns when the last write has been answered.
+// stop stops the writers, and returns when the last write has had its reply.
 func (w *writers) stop() {
 	close(w.done)
 	w.wait.Wait()
@@ -164,7 +164,7 @@ func write(rng *rand.Rand) [][]any {
 	case 15:
 		return one("SETRANGE", key(), rng.IntN(200), value())
 	case 16:
-		// Few keys, so that a save stays short however long a run lasts.
+		// There are few such keys, so that a save stays short however long a run lasts.
 		return one("SETRANGE", fmt.Sprint("long:", rng.IntN(40)), rng.IntN(300_000), value())
 	case 17:
 		return one("INCRBYFLOAT", "f:"+key(), fmt.Sprintf("%.*f", rng.IntN(9), rng.Float64()*100-50))

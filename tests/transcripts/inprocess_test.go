@@ -18,8 +18,8 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// inProcess are the transcripts of families that need only data. Here their effects and events are compared with
-// the reference's too.
+// inProcess lists the transcripts of families that need only data. For these, the effects and events of an in-process
+// core are compared with those of Redis, too.
 var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expire", "errors", "scan", "sort",
 	"sort_range", "object", "multi", "hll", "bitmap", "bitcount", "bitop", "bitfield", "list", "list_encoding",
 	"sets", "sets_move", "sets_combine",
@@ -30,7 +30,7 @@ var inProcess = []string{"set", "get", "counters", "edit", "lcs", "keys", "expir
 	"set_compare", "delex", "msetex", "increx", "bitop_newer", "zset_count", "sets_card",
 	"list_several"}
 
-// TestEffects plays transcripts on the families alone, without a server.
+// TestEffects plays transcripts on the families alone, without a server: the effects and events are Redis's.
 func TestEffects(t *testing.T) {
 	for _, name := range inProcess {
 		script, err := Read(name + ".txt")
@@ -79,12 +79,12 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// sameEffects compares two lists of effects. Command names may differ in case.
+// sameEffects compares two lists of effects. The case of command names does not matter.
 func sameEffects(a, b []string) bool {
 	return slices.EqualFunc(a, b, strings.EqualFold)
 }
 
-// session has the commands of other families that the transcripts need.
+// session has the commands of other families that the transcripts use.
 var session = command.Family{Name: "session", Rows: []command.Spec{
 	{Name: "select", Arity: 2, Run: func(c *command.Context) error {
 		n, err := command.Int32(c.Args[1])
@@ -96,7 +96,7 @@ var session = command.Family{Name: "session", Rows: []command.Spec{
 		return nil
 	}},
 	{Name: "ping", Arity: -1, Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }},
-	// SET-ACTIVE-EXPIRE: no key expires by itself here.
+	// DEBUG SET-ACTIVE-EXPIRE does nothing, because no key expires by itself here.
 	{Name: "debug", Arity: -2, Run: func(c *command.Context) error { c.Reply.OK(); return nil }},
 }}
 
@@ -117,9 +117,9 @@ func newCore(t *testing.T) *commandtest.Core {
 	return core
 }
 
-// TestEveryRowHasATranscript: every command has a transcript of the reference's replies. Bloom filters have none:
-// they are commands of the module RedisBloom, which no recorded reference has. The tables of engine/family/bloom
-// replace them. The commands of always-on insight have none either, because the reference lacks them.
+// TestEveryRowHasATranscript: every command has a transcript of Redis's replies. Commands on Bloom filters have none:
+// they belong to the module RedisBloom, which no recorded server has. The tables of engine/family/bloom replace them.
+// The commands of always-on insight have none either, because Redis does not have them.
 func TestEveryRowHasATranscript(t *testing.T) {
 	paths, err := filepath.Glob("*.txt")
 	if err != nil {

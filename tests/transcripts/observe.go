@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// An Observer records what a server sends to others for each command: the stream to a replica, and keyspace events.
+// An Observer records what a server sends to other connections for each command: the stream to a replica, and keyspace
+// events.
 //
-// PUBLISH reaches both. So a message that the Observer publishes marks where a command's effects end.
+// A published message reaches both. So a message that the Observer publishes marks where a command's effects end.
 type Observer struct {
 	stream, events, marks *link
 	db, marker            int
 }
 
-// Observe attaches to a server as a replica and as a subscriber. It switches events on and active expiry off.
+// Observe attaches to a server as a replica and as a subscriber. It enables keyspace events and disables active expiry.
 func Observe(address string) (*Observer, error) {
 	o := &Observer{}
 	for _, l := range []**link{&o.stream, &o.events, &o.marks} {
@@ -44,14 +45,14 @@ func Observe(address string) (*Observer, error) {
 	return o, o.sync()
 }
 
-// Close ends the three connections.
+// Close closes the three connections.
 func (o *Observer) Close() {
 	o.stream.Close()
 	o.events.Close()
 	o.marks.Close()
 }
 
-// sync becomes a replica: it sends SYNC, and skips the file that comes first.
+// sync makes the connection a replica. It sends SYNC, and skips the file that comes first.
 func (o *Observer) sync() error {
 	o.stream.SetDeadline(time.Now().Add(6 * replyTimeout))
 	if _, err := io.WriteString(o.stream, "SYNC\r\n"); err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestObserved plays transcripts on a server while a replica and a subscriber listen. They must receive what they
-// received from the reference. It is for commands whose effects need a whole server: PUBLISH.
+// received from Redis. It is for commands whose effects need a whole server, such as PUBLISH.
 func TestObserved(t *testing.T) {
 	for _, name := range []string{"pubsub_server", "multi", "hash_lapse", "eval_server", "script_server",
 		"function_server"} {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestOverwritten: a command that replaces a whole value publishes "overwritten", and "type_changed" if the types
-// differ. They come before the command's own event, and after those of RENAME and COPY. A command that changes a value
-// publishes neither. The reference that transcripts are recorded from has no such events: Redis has them since 8.2.
+// TestOverwritten: a command that replaces a whole value publishes "overwritten", and also "type_changed" if the types
+// differ. These events come before the command's own event, but after the events of RENAME and COPY. A command that
+// changes a value publishes neither. The Redis version of the transcripts has no such events: Redis has them since 8.2.
 func TestOverwritten(t *testing.T) {
 	server := startServer(t)
 	o, err := Observe(server)
@@ -108,7 +108,7 @@ func TestOverwritten(t *testing.T) {
 	}
 }
 
-// restorable is the payload that DUMP replies for key.
+// restorable returns DUMP's payload of key.
 func restorable(t *testing.T, o *Observer, key string) string {
 	t.Helper()
 	if _, err := o.marks.Write([]byte("DUMP " + key + "\r\n")); err != nil {

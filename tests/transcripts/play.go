@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// replyTimeout is how long a reply may take before the conversation counts as broken.
+// replyTimeout is the time limit of a reply, after which the connection counts as broken.
 const replyTimeout = 10 * time.Second
 
-// Play runs t against the server at address in one protocol. It passes each reply to got, whose error ends the run.
+// Play runs t against the server at address in one protocol. It passes each reply to got. An error of got ends the run.
 //
-// Every connection is new; the server is emptied first.
+// Play opens new connections, and empties the server first.
 func Play(t *Transcript, address string, protocol int, got func(s *Step, reply []string) error) error {
 	p := &player{address: address, protocol: protocol}
 	defer p.close()
@@ -38,7 +38,7 @@ func Play(t *Transcript, address string, protocol int, got func(s *Step, reply [
 	return nil
 }
 
-// A player has the connections of one conversation.
+// A player has the connections of one run.
 type player struct {
 	address  string
 	protocol int
@@ -78,7 +78,7 @@ func (p *player) ask(client int, args []string) ([]string, error) {
 	return p.clients[client].ask(args)
 }
 
-// nextPush replaces a command: nothing is sent, and the next message or confirmation is read as a reply.
+// nextPush takes the place of a command: nothing is sent, and the next message or confirmation is read as a reply.
 const nextPush = "(next)"
 
 // ask sends one command and reads its reply.

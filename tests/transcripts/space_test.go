@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// newSpace returns an empty keyspace with its memory.
+// newSpace returns an empty keyspace with its own memory.
 func newSpace(t *testing.T) *keyspace.Keyspace {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {

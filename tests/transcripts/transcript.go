@@ -1,8 +1,8 @@
 // Package transcripts replays recorded conversations: a client's commands and, byte for byte, its replies.
 //
-// Owner: tests; only its recorder imports it. Never: decides what is right. The reference server did, when record
-// wrote the files. Start here: the format. play.go has the connections, record/ writes the files,
-// transcripts_test.go tests a server.
+// Owner: tests; only its recorder imports it. Never: decides what is right. redis-server did, when record wrote the
+// files. Start here: the format. play.go has the connections, record/ writes the files, transcripts_test.go tests a
+// server.
 package transcripts
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A Transcript is one file: a list of steps, beginning with an empty server.
+// A Transcript is one file: a list of steps. The server is empty at the first step.
 //
 //	# a comment, which stays in its place
 //	> SET k "two words"        a command; quotes and \x escapes as in redis-cli
@@ -30,7 +30,7 @@ import (
 //	! 0 expired k              a keyspace event: database, event, key
 //	@ sleep 20ms
 //
-// A bulk string's bytes have their own line. It is quoted if it begins with a quote or has unprintable bytes.
+// A bulk string's bytes are on a separate line. They are quoted if they begin with a quote or have unprintable bytes.
 type Transcript struct {
 	Name  string
 	Steps []*Step
@@ -113,7 +113,7 @@ func Read(path string) (*Transcript, error) {
 	return t, lines.Err()
 }
 
-// Write stores t in its file.
+// Write writes t to its file.
 func (t *Transcript) Write() error {
 	var b strings.Builder
 	for _, s := range t.Steps {
@@ -146,7 +146,7 @@ func writeLines(b *strings.Builder, mark string, lines []string) {
 	}
 }
 
-// Check reports whether a reply, as lines, is what the step expects in this protocol.
+// Check returns an error unless a reply, given as lines, is the expected one in this protocol.
 func (s *Step) Check(protocol int, got []string) error {
 	if s.Pattern != "" {
 		if whole := strings.Join(got, " "); !regexp.MustCompile(`\A(?:` + s.Pattern + `)\z`).MatchString(whole) {
@@ -160,9 +160,9 @@ func (s *Step) Check(protocol int, got []string) error {
 	return nil
 }
 
-// CheckAfter is Check for a server that the host may have delayed. Seconds in a reply may have advanced by the time
-// since the conversation began. A ttl is rounded, so half a second changes none. The clock of OBJECT IDLETIME ticks
-// once a second, at any moment.
+// CheckAfter is Check for a server that the host may have delayed. A number of seconds in a reply may be larger by the
+// time since the conversation began. A TTL is rounded, so half a second changes none. The clock of OBJECT IDLETIME
+// ticks once a second, at any moment.
 func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) error {
 	err, want := s.Check(protocol, got), s.Reply[protocol]
 	if err == nil || s.Pattern != "" || len(got) != len(want) {
@@ -190,14 +190,14 @@ func (s *Step) CheckAfter(passed time.Duration, protocol int, got []string) erro
 	return nil
 }
 
-// seconds parses an integer's line. Negative integers are not times.
+// seconds parses the line of an integer. Negative integers are not times.
 func seconds(line string) (n int, ok bool) {
 	digits, isInteger := strings.CutPrefix(line, ":")
 	n, err := strconv.Atoi(digits)
 	return n, isInteger && err == nil && n >= 0
 }
 
-// EffectLine returns the line for a command that is propagated.
+// EffectLine returns the line for a propagated command.
 func EffectLine(db int, args []string) string {
 	words := []string{strconv.Itoa(db)}
 	for _, a := range args {
@@ -216,8 +216,8 @@ var (
 	streamID = regexp.MustCompile(`\A1[7-9]\d{11}-\d+\z`)
 )
 
-// abbreviate returns s as a word. It only names times near now, which would differ, and long strings, which say
-// nothing.
+// abbreviate returns s as a word. It replaces times near the present, which would differ, and long strings, which would
+// not help a reader.
 func abbreviate(s string) string {
 	switch {
 	case unixMs.MatchString(s):
@@ -232,7 +232,7 @@ func abbreviate(s string) string {
 	return printable(s)
 }
 
-// split cuts a command line as redis-cli does.
+// split splits a command line into arguments as redis-cli does.
 func split(line string) (args []string, err error) {
 	for i := 0; ; {
 		for i < len(line) && line[i] == ' ' {

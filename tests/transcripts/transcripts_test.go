@@ -49,7 +49,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestCheckAfter: if the host stops for a second, no transcript fails. No other difference is excused.
+// TestCheckAfter: a delay of the host by a second makes no transcript fail. No other difference is excused.
 func TestCheckAfter(t *testing.T) {
 	for _, c := range []struct {
 		command, want, got string

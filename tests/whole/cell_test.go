@@ -35,7 +35,7 @@ func (s *scene) servers() []*testkit.Server {
 	return all
 }
 
-// allRun fails the cell if a server has ended.
+// allRun fails the cell if a server's process has ended.
 func (s *scene) allRun() {
 	for _, one := range s.servers() {
 		if one.Ended() {
@@ -46,7 +46,7 @@ func (s *scene) allRun() {
 
 func last(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// A cell is one unit and one observer of it.
+// A cell is one unit with one observer of it.
 type cell struct {
 	*scene
 	draw
@@ -59,7 +59,7 @@ type cell struct {
 	lost     bool               // the unit may be lost, as column.mayLose allows
 }
 
-// A unit is one call of the cell's row, and its result.
+// A unit is one call of the cell's row, with its result.
 type unit struct {
 	tag    string          // all its keys begin with it and are in one slot
 	at     *testkit.Server // the server where it runs
@@ -82,7 +82,7 @@ type unit struct {
 // key is one of the unit's keys.
 func (u *unit) key(name string) string { return "{" + u.tag + "}" + name }
 
-// acked reports whether the client got a reply that says the unit has happened.
+// acked reports whether the client got a reply that confirms the unit.
 func (u *unit) acked() bool {
 	if u.err != nil || u.reply.Err() != nil || u.reply.Null || u.reply.Text == "QUEUED" {
 		return false
@@ -183,12 +183,12 @@ func (c *cell) begin() {
 	}()
 }
 
-// nap waits for a random moment of the unit, or slightly longer.
+// nap waits for a random time, at most slightly longer than the unit takes.
 func (c *cell) nap() {
 	testkit.Moment(c.rng, c.unit.wait+c.unit.work+2*time.Millisecond)
 }
 
-// soon waits for a random moment in the first milliseconds. A large RESTORE or MIGRATE is then still running.
+// soon waits for a random time of a few milliseconds. A large RESTORE or MIGRATE is then still running.
 func (c *cell) soon() { testkit.Moment(c.rng, 4*time.Millisecond) }
 
 // end waits for the unit's end.
@@ -240,12 +240,13 @@ func (c *cell) must(s *testkit.Server, words ...any) (v respclient.Value) {
 	return v
 }
 
-// await waits for a condition after the unit's end.
+// await waits for a condition after the end of the unit.
 func (c *cell) await(what string, ask func() error) {
 	testkit.Until(c, testkit.Slowly(20*time.Second), what, ask)
 }
 
-// verify ends every cell. Copies must be equal at equal offsets, and must hold the unit whole or not at all.
+// verify ends every cell. Copies at equal offsets must have equal data, and each must have all of the unit or none of
+// it.
 func (c *cell) verify() {
 	copies := []*testkit.Server{c.p, c.r}
 	if c.column.copies != nil {
@@ -262,7 +263,7 @@ func (c *cell) verify() {
 	}
 }
 
-// holds fails the cell unless s has the unit whole. Without kept, s may also have none of it.
+// holds fails the cell unless s has all of the unit. If kept is false, s may also have none of it.
 func (c *cell) holds(s *testkit.Server, what string, kept bool) {
 	switch is, detail := c.row.look(c, s); {
 	case is == torn:
@@ -278,7 +279,8 @@ func (c *cell) outcome() string {
 		c.unit.wait, c.unit.work)
 }
 
-// equal waits until all servers are at one offset of one history. It fails the cell unless their data are equal.
+// equal waits until all servers are at the same offset of the same history. It fails the cell unless their data is
+// equal.
 func (c *cell) equal(all []*testkit.Server) {
 	for try := 0; ; try++ {
 		at := c.still(all)
@@ -302,7 +304,7 @@ func (c *cell) equal(all []*testkit.Server) {
 	}
 }
 
-// still returns when all servers are at one offset.
+// still returns when all servers are at the same offset.
 func (c *cell) still(all []*testkit.Server) (at string) {
 	c.await("one offset on all servers", func() error {
 		at = ""
@@ -323,8 +325,7 @@ func (c *cell) still(all []*testkit.Server) (at string) {
 	return at
 }
 
-// hurry ends the pause of a link that has failed several times in a row. Cells break links more often than networks
-// do.
+// hurry ends the pause of a link that has failed several times in a row. Cells break links more often than networks do.
 func hurry(s *testkit.Server) {
 	if i := s.Info("replication"); i["role"] == "slave" && s.Info("cluster")["cluster_enabled"] == "0" {
 		_, _ = s.Ask("REPLICAOF", i["master_host"], i["master_port"])

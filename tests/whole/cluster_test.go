@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// clusters is a primary with all slots but one, its replica, and two more primaries. So any one of them may fail
-// without ending the majority. The replica takes over only when told to. Otherwise, on a slow machine, the primary
+// clusters is a primary with all slots but one, its replica, and two more primaries. So any one of the primaries may
+// fail without ending the majority. The replica takes over only on command. Otherwise, on a slow machine, the primary
 // could lose its role in a column that needs it.
 var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	bus := 0
@@ -47,13 +47,13 @@ var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
 }}
 
-// nodeTimeout is the silence after which a node counts as failed. It is short because failovers wait for twice as
-// long. It is not shorter because a process on a busy host may not run for a while.
+// nodeTimeout is the silence after which a node counts as failed. It is short, because failovers wait for twice as
+// long. It is not shorter, because a process on a busy host may not run for a while.
 var nodeTimeout = testkit.Slowly(1500 * time.Millisecond)
 
 func (s *scene) id(of *testkit.Server) string { return of.Do("CLUSTER", "MYID").Text }
 
-// agreed waits until all nodes know each other and serve.
+// agreed waits until all nodes know each other and the cluster serves.
 func (s *scene) agreed(nodes int) {
 	for _, one := range s.servers() {
 		testkit.Until(s, testkit.Slowly(30*time.Second), "every node sees a well cluster", func() error {
@@ -140,10 +140,10 @@ var clusterColumns = []*column{
 		}, after: func(c *cell) { c.holds(c.more[0], "the target", true) }},
 }
 
-// takesOver tells the replica to take over.
+// takesOver makes the replica take over by the given command.
 func (c *cell) takesOver(words ...any) { c.must(c.r, words...) }
 
-// lengthen makes the unit last as long as an election may.
+// lengthen makes some units last as long as an election may.
 func lengthen(c *cell) {
 	if c.rng.IntN(2) == 0 {
 		c.unit.work *= 15
@@ -156,7 +156,7 @@ func votesAgain(c *cell) {
 	time.Sleep(time.Until(c.voted.Add(2*nodeTimeout + 100*time.Millisecond)))
 }
 
-// exchanged waits until the primary and its replica have exchanged roles.
+// exchanged waits until the primary and its replica have swapped roles.
 func exchanged(c *cell) {
 	asked := time.Now()
 	c.await("the failover", func() error {

@@ -30,13 +30,13 @@ type column struct {
 	mayLose bool          // the rule allows loss
 }
 
-// columns are the observers of all stages.
+// columns has the observers of all kinds of server sets.
 var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns)
 
 // pairs is a primary with a log, its replica, and two independent servers.
 var pairs = &kind{name: "pair", lanes: 3, set: setPair}
 
-// handovers is the same, for columns that wait for ticks and for seconds.
+// handovers is like pairs, for columns that wait for ticks and for seconds.
 var handovers = &kind{name: "handover", lanes: 4, set: setPair}
 
 func setPair(s *scene) {
@@ -47,10 +47,10 @@ func setPair(s *scene) {
 	s.r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 }
 
-// fillers is small: a copy with a pause after each key then lasts some tens of milliseconds.
+// fillers is small, so that a full copy with a pause after each key lasts some tens of milliseconds.
 const fillers = 15
 
-// fill gives the primary some data of all kinds.
+// fill writes some data of all kinds to the primary.
 func (s *scene) fill(n int) {
 	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
 	s.p.Do("EVAL", `for i = 1, ARGV[1] do
@@ -115,7 +115,7 @@ var pairColumns = []*column{
 		c.must(c.more[0], "REPLICAOF", "127.0.0.1", c.p.Port)
 	}, copies: withMore(1), restore: apart},
 	{name: "second-copy", kind: pairs, weight: 100, rows: scripts, before: func(c *cell) {
-		// One copy is running, and another waits for its end. The unit must run when that end comes.
+		// One copy is running, and another waits for its end. The unit must still be running at that end.
 		ways(c)
 		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 20+c.rng.IntN(300)) // the timer makes it at least a millisecond
 		c.more[0].Do("REPLICAOF", "127.0.0.1", c.p.Port)
@@ -210,7 +210,7 @@ var pairColumns = []*column{
 			c.Fatal(err)
 		}
 	}, act: func(c *cell) {
-		// The unit's first message arrives when the log has the unit's last write.
+		// When the unit's first message arrives, the log must have the unit's last write.
 		defer c.listener.Close()
 		if v, err := c.listener.Receive(); err != nil || len(v.Elems) != 3 {
 			c.Fatalf("a message: %v %v", v, err)
@@ -225,8 +225,8 @@ var pairColumns = []*column{
 	{name: "flushall-within", kind: pairs, weight: 20, rows: []*row{flush}, before: func(c *cell) {
 		c.p.Do("CONFIG", "SET", "save", "3600 1")
 	}, act: (*cell).end, after: func(c *cell) {
-		// FLUSHALL saves when save rules exist. Inside a unit it saves in the turn that ends the unit. A later turn's
-		// reply says that this turn is over.
+		// FLUSHALL saves if there are save rules. Inside a unit it saves in the turn that ends the unit. A reply in a
+		// later turn shows that this turn is over.
 		c.p.Do("DBSIZE")
 		c.fileHolds(c.p, "dump.rdb", true)
 	}, restore: func(c *cell) {
@@ -299,7 +299,7 @@ var pairColumns = []*column{
 		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('SET', 'lapses:' .. i, i, 'PX', ARGV[1] * i) end", 0, 1+c.rng.IntN(3))
 	}, act: (*cell).end, restore: func(c *cell) {
-		// A reload drops expired keys without telling a replica, as in Redis.
+		// A reload drops expired keys and sends no DEL to replicas, as in Redis.
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('DEL', 'lapses:' .. i) end", 0)
 	}},
 	{name: "eviction", kind: pairs, weight: 40, rows: all, before: func(c *cell) {
@@ -330,7 +330,8 @@ var pairColumns = []*column{
 	}},
 }
 
-// isLogged fails the cell unless the primary's log has the unit's last write. what has just arrived.
+// isLogged fails the cell unless the primary's log has the unit's last write. what names the event that has just
+// arrived.
 func (c *cell) isLogged(what string) {
 	text := ""
 	for _, path := range c.logFiles(c.p) {
@@ -342,7 +343,7 @@ func (c *cell) isLogged(what string) {
 	}
 }
 
-// noWritePasses pauses writes. Until the pause ends, no write of the unit becomes visible.
+// noWritePasses pauses writes. During the pause, no write of the unit may become visible.
 func (c *cell) noWritePasses(length time.Duration) {
 	u := &c.unit
 	ask := func() string {
@@ -373,7 +374,7 @@ func (c *cell) noWritePasses(length time.Duration) {
 
 func pick[T any](rng interface{ IntN(int) int }, from ...T) T { return from[rng.IntN(len(from))] }
 
-// ways chooses at random how copies are made and received.
+// ways chooses at random how full copies are made and received.
 func ways(c *cell) {
 	c.p.Do("CONFIG", "SET", "repl-diskless-sync", pick(c.rng, "yes", "no"), "rdb-key-save-delay", c.rng.IntN(2))
 	for _, s := range c.more {
@@ -386,7 +387,7 @@ func withMore(n int) func(c *cell) []*testkit.Server {
 	return func(c *cell) []*testkit.Server { return append([]*testkit.Server{c.p, c.r}, c.more[:n]...) }
 }
 
-// enlisted waits until the primary knows a replica. The replica may still wait for its copy.
+// enlisted waits until the primary knows the replica r. The replica may still wait for its full copy.
 func (c *cell) enlisted(r *testkit.Server) {
 	c.await("a replica that has asked", func() error {
 		if text := c.p.Do("INFO", "replication").Text; !strings.Contains(text, fmt.Sprintf("port=%d,", r.Port)) {
@@ -422,14 +423,14 @@ func (c *cell) rewritten(s *testkit.Server) {
 	})
 }
 
-// fileHolds loads a server's RDB file into another server. That server must have the unit whole or, without kept,
-// not at all.
+// fileHolds loads a server's RDB file into another server. That server must have all of the unit. If kept is false, it
+// may also have none of it.
 func (c *cell) fileHolds(s *testkit.Server, name string, kept bool) {
 	c.load(func(dir string) error { return copyFile(s.File(name), filepath.Join(dir, "dump.rdb")) }, nil,
 		func(loaded *testkit.Server) { c.holds(loaded, name, kept) })
 }
 
-// logHolds loads a server's log into another server. Both must then have the same data.
+// logHolds loads a server's log into another server. Both must then have equal data.
 func (c *cell) logHolds(s *testkit.Server) {
 	want := s.Do("DEBUG", "DIGEST").Text
 	c.load(func(dir string) error { return c.copyLog(s, dir) }, []string{"--appendonly", "yes"},
@@ -466,7 +467,7 @@ func difference(a, b *testkit.Server) string {
 	return text
 }
 
-// load starts a server on the files that put copies to its folder.
+// load starts a server on files. put copies these files to the server's folder, and look checks the server.
 func (c *cell) load(put func(dir string) error, args []string, look func(loaded *testkit.Server)) {
 	inner := &serverSet{TB: c.serverSet}
 	defer func() {

@@ -22,7 +22,7 @@ var ends = &kind{name: "ends", lanes: 3, set: func(s *scene) {
 	s.r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 }}
 
-// saves is the same without a log.
+// saves is like ends, without a log.
 var saves = &kind{name: "saves", lanes: 2, set: func(s *scene) {
 	s.p = testkit.Start(s)
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port))
@@ -59,7 +59,7 @@ var endColumns = []*column{
 	}, after: back},
 }
 
-// track connects a client that is told when the unit's counter or a key of the client changes.
+// track connects a client that gets an invalidation when the unit's counter or a key of the client changes.
 func track(c *cell) {
 	c.told, c.stored = map[string]bool{}, map[string]bool{}
 	client, err := respclient.Dial(c.p.Addr)
@@ -85,8 +85,8 @@ func track(c *cell) {
 	}
 }
 
-// tracked has that client pipeline writes beside the unit, whose push is held meanwhile. After some replies the
-// server is killed.
+// tracked makes that client pipeline writes while the unit runs. The push about them is held meanwhile. After some
+// replies the server is killed.
 func (c *cell) tracked() {
 	defer c.listener.Close()
 	c.nap()
@@ -121,7 +121,8 @@ func (c *cell) tracked() {
 	}
 }
 
-// trackedBack restarts the primary. It must have every write that was acknowledged or told.
+// trackedBack restarts the primary. It must have every write that was acknowledged, or about which the client got an
+// invalidation.
 func trackedBack(c *cell) {
 	c.p.Restart()
 	for key := range c.stored {
@@ -139,7 +140,7 @@ func trackedBack(c *cell) {
 	}
 }
 
-// shutdown ends the primary by a command. A busy server is asked again.
+// shutdown ends the primary by a command. It repeats the command while the server is busy.
 func (c *cell) shutdown(words ...any) {
 	c.await("the end of the server", func() error {
 		if c.p.Ended() {
@@ -157,7 +158,7 @@ func (c *cell) shutdown(words ...any) {
 // back restarts the primary.
 func back(c *cell) { c.p.Restart() }
 
-// loads is a server whose log has a script, as Redis up to 6.2 logged it. Loading the log runs the script.
+// loads is a server whose log has a script in the form of Redis up to 6.2. Loading the log runs the script.
 var loads = &kind{name: "load", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes")
 	s.more = []*testkit.Server{testkit.Start(s)}

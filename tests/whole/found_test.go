@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// The bugs that led to R6, each as it was found, at a smaller size.
+// These tests replay the bugs that led to R6, as they were found, at a smaller size.
 
 // A call is a request without a reply yet.
 type call struct {
@@ -43,7 +43,7 @@ func (c *call) answer(t *testing.T) respclient.Value {
 	return c.reply
 }
 
-// runs waits until s runs a unit: it then holds back commands that would see it.
+// runs waits until s runs a unit: then s holds back commands that would see the unit.
 func runs(t *testing.T, s *testkit.Server) {
 	t.Helper()
 	testkit.Until(t, testkit.Slowly(10*time.Second), "a unit runs", func() error {
@@ -60,7 +60,7 @@ func runs(t *testing.T, s *testkit.Server) {
 	})
 }
 
-// alike waits until all servers are at one offset. It fails the test unless their data are equal.
+// alike waits until all servers are at the same offset. It fails the test unless their data is equal.
 func alike(t *testing.T, all ...*testkit.Server) {
 	t.Helper()
 	s := &scene{serverSet: &serverSet{TB: t}}
@@ -73,8 +73,8 @@ func alike(t *testing.T, all ...*testkit.Server) {
 	c.equal(all)
 }
 
-// TestSecondCopyDuringScript: a full copy that waits for another copy's end does not begin in the middle of a
-// script. Otherwise the replica would apply the script's first part twice. (B2)
+// TestSecondCopyDuringScript: a full copy that waits for the end of another copy does not begin in the middle of a
+// script. Otherwise the replica would apply the first part of the script twice. (B2)
 func TestSecondCopyDuringScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
@@ -179,7 +179,7 @@ func TestFailoverDuringRestore(t *testing.T) {
 	}
 }
 
-// TestClusterDownDuringScript: a script uses the slot map from its start until its end. (B5)
+// TestClusterDownDuringScript: a script uses the same slot map from its start to its end. (B5)
 func TestClusterDownDuringScript(t *testing.T) {
 	t.Parallel()
 	var nodes []*testkit.Server
@@ -229,7 +229,7 @@ func TestClusterDownDuringScript(t *testing.T) {
 	state("fail") // the state while the script ran
 }
 
-// TestPublishedByScript: a script's messages are sent only when its effects are on disk. (B7)
+// TestPublishedByScript: the messages that a script publishes are sent only when its effects are on disk. (B7)
 func TestPublishedByScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", "always", "--notify-keyspace-events", "KEA")

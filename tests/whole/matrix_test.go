@@ -28,7 +28,7 @@ var (
 // enough is the number of failures after which the matrix stops.
 const enough = 40
 
-// A draw is one cell before it is played.
+// A draw is a cell that has not been played yet.
 type draw struct {
 	column *column
 	row    *row
@@ -37,7 +37,7 @@ type draw struct {
 
 func (d draw) String() string { return fmt.Sprintf("%s/%s/%d", d.column.name, d.row.name, d.seed) }
 
-// TestMatrix plays random cells of units and observers. A failure names its cell, which -cell plays again.
+// TestMatrix plays random cells of units and observers. A failure names its cell, which the flag -cell plays again.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	seed := *seedFlag
@@ -74,7 +74,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// drawn returns the cells to play.
+// drawn returns the random cells to play.
 func drawn(t *testing.T, seed uint64) (draws []draw) {
 	if *cellFlag != "" {
 		words := strings.Split(*cellFlag, "/")
@@ -112,7 +112,7 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 	return draws
 }
 
-// results are shared by all lanes.
+// results has the results of all cells. All lanes share it.
 type results struct {
 	mu     sync.Mutex
 	n      int            // cells played
@@ -154,7 +154,7 @@ type kind struct {
 	set   func(s *scene)
 }
 
-// play plays the cells of a queue one after another. After a cell that has failed, the next one gets new servers.
+// play plays the cells of a queue one after another. After a failed cell, the next one gets new servers.
 func (k *kind) play(t *testing.T, queue <-chan draw, results *results) {
 	var s *scene
 	var last draw

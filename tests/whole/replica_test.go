@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// replicas is a primary with a writable replica. Units run on the replica.
+// replicas is a primary with a writable replica. The units run on the replica.
 var replicas = &kind{name: "replica", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s)
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port), "--replica-read-only", "no",
@@ -92,7 +92,7 @@ func withVerify(f func(c *cell), all ...*column) []*column {
 // onReplica makes the unit run on the replica.
 func onReplica(c *cell) { c.unit.at = c.r }
 
-// equalButOwn removes the keys that the replica's own clients have written, and compares.
+// equalButOwn removes the keys that the replica's own clients have written, and compares the data of the two servers.
 func (c *cell) equalButOwn() {
 	u := &c.unit
 	c.still([]*testkit.Server{c.p, c.r})

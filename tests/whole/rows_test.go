@@ -10,7 +10,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A row is a kind of unit: one way to run several writes as one.
+// A row is a kind of unit: one way to run several writes as one unit.
 type row struct {
 	name     string
 	prepare  func(c *cell)
@@ -18,7 +18,7 @@ type row struct {
 	look     func(c *cell, s *testkit.Server) (is state, detail string)
 }
 
-// state is how much of a unit a server has.
+// state is the part of a unit that a server has.
 type state int
 
 const (
@@ -30,8 +30,8 @@ const (
 // String names the state in messages.
 func (s state) String() string { return [...]string{"absent", "whole", "torn"}[s] }
 
-// steps is a script that works for a while, then adds to a counter and a list, and works in between. Its last part
-// sets a marker. It fails if it sees any other change meanwhile, even an expired key.
+// steps is a script that adds to a counter and a list, and computes for a while before and between these writes. At its
+// end it sets a marker. It fails if it sees any other change meanwhile, even an expired key.
 const steps = `
 local c, l, m, v = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local from, to, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -51,10 +51,10 @@ if redis.call('GET', c) ~= tostring(to) or redis.call('LLEN', l) ~= to or redis.
 end
 return n`
 
-// library defines the same as a function.
+// library defines steps as a function.
 const library = "#!lua name=whole\nredis.register_function('steps', function(KEYS, ARGV)" + steps + "\nend)"
 
-// reads is a script that reads other units' keys twice and works in between.
+// reads is a script that reads other units' keys twice, and computes for a while in between.
 const reads = `
 local function spin(s) local t = os.clock() while os.clock() - t < s do end end
 local function look()
@@ -79,7 +79,7 @@ func (u *unit) part(from, to int, work time.Duration, call ...any) []any {
 		fmt.Sprintf("%.6f", wait.Seconds()), fmt.Sprintf("%.6f", work.Seconds()), u.key("ch"))
 }
 
-// read asks s for one of the unit's keys. If another node has the key, it returns nothing.
+// read reads one of the unit's keys on s. If another node has the key, read returns nothing.
 func (c *cell) read(s *testkit.Server, words ...any) respclient.Value {
 	if c.taken != nil { // the servers form a cluster
 		s.Do("READONLY")
@@ -97,7 +97,7 @@ func (c *cell) read(s *testkit.Server, words ...any) respclient.Value {
 	return v
 }
 
-// lookAtSteps returns how much of a unit of steps s has.
+// lookAtSteps returns which part of a unit of steps s has.
 func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 	u := &c.unit
 	n, count := strconv.Itoa(u.n), c.read(s, "GET", u.key("c")).Text
@@ -112,7 +112,7 @@ func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 	return torn, detail
 }
 
-// payload returns the DUMP of a hash with this number of fields. It is made once a serverSet.
+// payload returns the DUMP payload of a hash with this number of fields. It is made once per serverSet.
 func (s *scene) payload(fields int) string {
 	if text := s.payloads[fields]; text != "" {
 		return text
@@ -132,7 +132,7 @@ func (s *scene) payload(fields int) string {
 	return text
 }
 
-// lookAtHash returns whether s has the whole hash.
+// lookAtHash returns whether s has all of the hash.
 func lookAtHash(c *cell, s *testkit.Server) (state, string) {
 	n := c.read(s, "HLEN", c.unit.key("k")).Int
 	switch n {
@@ -147,8 +147,8 @@ func lookAtHash(c *cell, s *testkit.Server) (state, string) {
 // target returns the server to which MIGRATE moves its key.
 func (c *cell) target() *testkit.Server { return c.more[len(c.more)-1] }
 
-// lookAtMove is for a key that moves to the target: one of the two servers has it. Both may have it only if MIGRATE
-// did not say OK.
+// lookAtMove is for a key that moves to the target: one of the two servers must have it. Both may have it only if
+// MIGRATE did not reply OK.
 func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	is, detail := lookAtHash(c, s)
 	there, other := lookAtHash(c, c.target())
@@ -166,7 +166,7 @@ func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	return whole, detail
 }
 
-// big makes the payload of a hash that RESTORE builds outside the turn.
+// big makes the payload of a hash that is large enough for RESTORE to build it outside the core's turn.
 func big(c *cell) {
 	c.unit.n = 1500 + c.rng.IntN(6)*2000
 	c.unit.text = c.payload(c.unit.n)
@@ -194,7 +194,7 @@ var (
 			u.part(u.n/2+1, u.n, u.work/2, "FCALL", "steps"),
 			{"EXEC"}}
 	}}
-	// flush is a unit that first removes all data, and then writes.
+	// flush is a unit that removes all data and then writes.
 	flush = &row{name: "flush", look: lookAtSteps, requests: func(c *cell) [][]any {
 		u := &c.unit
 		if c.rng.IntN(2) == 0 {

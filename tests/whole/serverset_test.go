@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A serverSet is a set of servers that lives for many cells. It is the testing.TB of its servers. They end with it, and
-// a failure in a cell ends only that cell.
+// A serverSet is a set of servers that is used for many cells. It is the testing.TB of its servers. They end with the
+// serverSet, and a failure in a cell ends only that cell.
 type serverSet struct {
 	testing.TB
 	mu    sync.Mutex
@@ -18,7 +18,7 @@ type serverSet struct {
 	wrong []string
 }
 
-// A failure is what ends a cell.
+// A failure is the reason why a cell ended early.
 type failure string
 
 // Helper implements testing.TB.
@@ -81,7 +81,7 @@ func (s *serverSet) Logf(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-// close ends the servers. It returns what was wrong, including errors in their logs, and their notes about it.
+// close ends the servers. It returns their problems, including errors in their logs, and their notes about these.
 func (s *serverSet) close() (wrong, notes string) {
 	for i := len(s.ends) - 1; i >= 0; i-- {
 		s.ends[i]()

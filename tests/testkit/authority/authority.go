@@ -1,7 +1,7 @@
 // Package authority makes certificates that are valid for an hour, for tests and the bench.
 //
 // Owner: its caller; the package has no state.
-// Never: writes a file that it was not told to, or makes a certificate for use beyond this run.
+// Never: writes any file other than those that Write names, or makes a certificate for use beyond this run.
 package authority
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// New returns a certificate authority with that name, which can sign certificates. Its key is ECDSA P-256.
+// New returns a certificate authority called name. Its key is ECDSA P-256.
 func New(name string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -31,8 +31,8 @@ func New(name string) (tls.Certificate, error) {
 
 // SelfSigned makes a certificate for key, signed by that key.
 //
-// SelfSigned and Sign set the serial number, and the hour unless the template says when the certificate ends. Leaf is
-// the parsed certificate.
+// SelfSigned and Sign set the serial number. The certificate is valid for an hour, unless the template sets its end.
+// Leaf is the parsed certificate.
 func SelfSigned(template *x509.Certificate, key crypto.Signer) (tls.Certificate, error) {
 	return sign(template, template, key, key)
 }

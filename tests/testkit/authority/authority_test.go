@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestSign: a certificate belongs to the authority that signed it, also when read from files, and to no other.
+// TestSign: a certificate is valid only under the authority that signed it, also when it is read from files.
 func TestSign(t *testing.T) {
 	ca, err := New("ca")
 	if err != nil {

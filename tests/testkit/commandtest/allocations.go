@@ -11,8 +11,8 @@ const (
 	strays = 5 // allocations of the runtime's own that may fall into them
 )
 
-// allocations is how many there are in n runs of f, after one that is not counted. Not testing.AllocsPerRun, whose mean
-// is rounded down: what allocates every other time would show as nothing.
+// allocations returns the number of allocations in n runs of f, after one run that is not counted. It does not use
+// testing.AllocsPerRun, which rounds the mean down: an allocation in every other run would not show.
 func allocations(n int, f func()) uint64 {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	f()
@@ -25,10 +25,10 @@ func allocations(n int, f func()) uint64 {
 	return after.Mallocs - before.Mallocs
 }
 
-// NoAllocations holds a core to its rule that commands in steady state leave nothing to the garbage collector. A case
-// is one request or several parted by semicolons, of words parted by spaces. Requests that undo each other are one
-// case, so that it can be repeated. A request that answers an error fails: it would have shown nothing. After that the
-// core is mute.
+// NoAllocations fails the test if commands in steady state allocate memory on the Go heap. A case is one request, or
+// several separated by semicolons, of words separated by spaces. Requests that undo each other are one case, so that
+// the case can be repeated. A request with an error reply fails the test, because it would measure nothing. Afterwards
+// the core is mute.
 func NoAllocations(t *testing.T, core *Core, cases ...string) {
 	t.Helper()
 	core.Mute = true

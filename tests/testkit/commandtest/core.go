@@ -1,8 +1,8 @@
-// Package commandtest is a core without loops, clocks or neighbours, for tests of families. It runs one command, and
-// tells its answer, its effects for the sinks and its keyspace events.
+// Package commandtest is a core without loops, clocks or other clients, for tests of families. It runs one command, and
+// returns its reply, its effects for the sinks and its keyspace events.
 //
 // Owner: the test; one goroutine.
-// Never: in a server. Of admission it has arity and MULTI alone. Start here.
+// Never: in a server. Of the checks before a command it has only arity and MULTI. Start here.
 package commandtest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"spindle/protocol"
 )
 
-// A Core runs commands for a test and keeps what they did.
+// A Core runs commands for a test and records their effects and events.
 type Core struct {
 	Space     *keyspace.Keyspace
 	Catalogue *command.Catalogue
@@ -37,7 +37,7 @@ type Core struct {
 	frames [4]command.Context
 }
 
-// An Effect is one command as the sinks would get it.
+// An Effect is one command in the form that the sinks get.
 type Effect struct {
 	DB   int
 	Args []string
@@ -50,7 +50,7 @@ type Event struct {
 	Name, Key string
 }
 
-// New returns a core over space and families, at the time nowMs. It takes space's hooks for expired keys and fields.
+// New returns a core with space and families, at the time nowMs. It sets space's hooks for expired keys and fields.
 func New(space *keyspace.Keyspace, nowMs int64, families ...command.Family) (*Core, error) {
 	catalogue, err := command.NewCatalogue(families...)
 	if err != nil {
@@ -76,13 +76,13 @@ func New(space *keyspace.Keyspace, nowMs int64, families ...command.Family) (*Co
 	return c, nil
 }
 
-// SetNow moves the clock; Unix ms.
+// SetNow sets the clock, in Unix ms.
 func (c *Core) SetNow(ms int64) {
 	c.now = ms
 	c.Space.SetNow(ms)
 }
 
-// Now is what SetNow was told.
+// Now returns the time that SetNow has set.
 func (c *Core) Now() int64 { return c.now }
 
 // Client returns a new client of protocol 2 or 3.
@@ -107,15 +107,15 @@ func (c *Core) ReadBeside(*command.Context, func(*command.Reading) error) {
 	panic("a test's core has no goroutine to read on")
 }
 
-// Reset forgets effects and events.
+// Reset clears the recorded effects and events.
 func (c *Core) Reset() {
 	c.Effects, c.Events, c.Subkeys = c.Effects[:0], c.Events[:0], c.Subkeys[:0]
 }
 
-// checkedSizes is up to how many keys builds that check count after each command.
+// checkedSizes is the largest number of keys that builds with invariant checks count after each command.
 const checkedSizes = 1000
 
-// Do runs one command of cl and returns its reply as it would leave.
+// Do runs one command of cl and returns the bytes of its reply.
 func (c *Core) Do(cl *client.Client, args ...string) string {
 	request := make([][]byte, len(args))
 	for i, a := range args {
@@ -136,7 +136,7 @@ func (c *Core) Do(cl *client.Client, args ...string) string {
 	return b.String()
 }
 
-// Serve runs one command into cl.Out. With room in its buffers it allocates only what the handler does.
+// Serve runs one command and writes its reply to cl.Out. With room in its buffers it allocates nothing itself.
 func (c *Core) Serve(cl *client.Client, args [][]byte) {
 	spec, err := c.Catalogue.Resolve(c.Catalogue.Lookup(args[0]), args)
 	switch {
@@ -233,8 +233,8 @@ func (c *Core) Tardy() bool { return false }
 // Show implements command.Core: there is no monitor.
 func (c *Core) Show(*command.Context) {}
 
-// Block implements command.Core: nothing here ever becomes ready, so a wait that has an end is at its end, and the
-// clock with it.
+// Block implements command.Core. No key ever becomes ready here, so a wait with a deadline ends at once, and the clock
+// moves to the deadline.
 func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	if w.DeadlineMs != 0 && w.Timeout != nil {
 		c.SetNow(max(c.now, w.DeadlineMs))
@@ -245,7 +245,7 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 // ReadsAnyKey implements command.Core: no client is restricted here.
 func (c *Core) ReadsAnyKey(*command.Context) bool { c.AnyKey++; return true }
 
-// Notifies implements command.Core: the events overwritten and type_changed are not asked for.
+// Notifies implements command.Core. Only the events overwritten and type_changed are disabled.
 func (c *Core) Notifies(classes command.EventClass) bool {
 	return classes&(command.EventOverwritten|command.EventTypeChanged) == 0
 }

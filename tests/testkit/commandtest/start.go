@@ -9,14 +9,13 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Start is a core over an empty keyspace of 16 databases, at a fixed time. Its memory is given back when the test has
-// ended.
+// Start returns a core with an empty keyspace of 16 databases, at a fixed time. Its memory is freed when the test ends.
 func Start(t testing.TB, families ...command.Family) *Core {
 	t.Helper()
 	return StartIn(t, keyspace.Options{Databases: 16}, families...)
 }
 
-// StartIn is Start with another keyspace.
+// StartIn is Start with other options of the keyspace.
 func StartIn(t testing.TB, options keyspace.Options, families ...command.Family) *Core {
 	t.Helper()
 	heap, err := memory.New(memory.Options{})
@@ -31,7 +30,7 @@ func StartIn(t testing.TB, options keyspace.Options, families ...command.Family)
 	return core
 }
 
-// Words are a line's words as a request's arguments.
+// Words returns the words of a line as the arguments of a request.
 func Words(line string) (args [][]byte) {
 	for _, w := range strings.Fields(line) {
 		args = append(args, []byte(w))

@@ -2,7 +2,7 @@
 // operations, and stalls.
 //
 // Owner: one test. Any goroutine may call its methods.
-// Never: fails unless it was told to, or uses randomness other than its seed.
+// Never: fails unless a test requests it, or uses randomness other than its seed.
 // Start at Disk; Crash is the power cut.
 package faulty
 
@@ -41,16 +41,16 @@ const (
 	SyncDir  Op = "syncdir"
 )
 
-// sector is the unit that a disk usually writes as a whole.
+// sector is the size of the unit that a disk usually writes as a whole.
 const sector = 512
 
-// word is the unit that a disk always writes as a whole.
+// word is the size of the unit that a disk always writes as a whole.
 const word = 8
 
-// A Disk is a file tree as programs see it, and what a power cut would leave of it.
+// A Disk is a file tree as programs see it, with the state that a power cut may leave.
 //
-// faulty.D1. names is the tree that programs see; kept is the least that a power cut leaves. changes, in order, lead
-// from kept to names.
+// faulty.D1. names is the tree that programs see; kept is the least that a power cut leaves. Applying changes in order
+// turns kept into names.
 // faulty.D2. A file's kept bytes differ from its data only in dirty sectors, and in sectors that a failed Sync has
 // lost.
 // faulty.D3. A power cut keeps a prefix of each folder's changes. Of each dirty sector it keeps the old bytes, the new
@@ -78,8 +78,8 @@ type inode struct {
 	dirty map[int]bool // sectors
 }
 
-// A change is a change of a folder's entry: the file that name gets, or nil. A rename also removes the name from at the
-// same instant. It counts among the changes of the folder it moves to.
+// A change is a change of a folder's entry: name gets this file, or none if it is nil. A rename also removes the name
+// from at the same instant. It belongs to the changes of the folder into which it moves the file.
 type change struct {
 	name string
 	to   *inode
@@ -106,7 +106,7 @@ func New(seed uint64) *Disk {
 	return d
 }
 
-// Fail makes operations fail as f says, until heal is called.
+// Fail makes operations fail as f describes, until heal is called.
 func (d *Disk) Fail(f Fault) (heal func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,7 +211,8 @@ func (n *inode) afterCrash(rng *rand.Rand) []byte {
 	return left
 }
 
-// begin begins every operation: it waits for stalls to end, counts, and returns the fault that is due. Under mu.
+// begin begins every operation. It waits for stalls to end, counts the operation, and returns the fault that applies,
+// or nil. The caller holds mu.
 func (d *Disk) begin(op Op, name string, changes bool) *Fault {
 	for d.stalls[op] > 0 && !d.off {
 		d.moved.Wait()
@@ -250,7 +251,7 @@ func (d *Disk) begin(op Op, name string, changes bool) *Fault {
 	return nil
 }
 
-// refusal returns a fault as an error.
+// refusal converts a fault to an error.
 func (d *Disk) refusal(op Op, name string, f *Fault) error {
 	if f.Err == 0 {
 		return &fs.PathError{Op: string(op), Path: name, Err: ErrPower}
@@ -262,7 +263,7 @@ func notThere(op Op, name string) error {
 	return &fs.PathError{Op: string(op), Path: name, Err: syscall.ENOENT}
 }
 
-// change records a new entry. Under mu.
+// change records a new entry. The caller holds mu.
 func (d *Disk) change(name string, to *inode) {
 	c := change{name: name, to: to}
 	apply(d.names, c)
@@ -291,7 +292,7 @@ func (d *Disk) Open(name string, flag int, _ fs.FileMode) (disk.File, error) {
 	return &file{d: d, n: n, name: name, appends: flag&os.O_APPEND != 0}, nil
 }
 
-// Link counts as a rename among the operations.
+// Link implements disk.System. It counts as a rename among the operations.
 func (d *Disk) Link(from, to string) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
 	d.mu.Lock()
@@ -388,7 +389,7 @@ func (d *Disk) ReadDir(name string) (names []string, err error) {
 	return names, nil
 }
 
-// Lock implements disk.System: one process uses the disk.
+// Lock implements disk.System. It always succeeds, because only one process uses the disk.
 func (d *Disk) Lock(string) (release func(), err error) { return func() {}, nil }
 
 func (d *Disk) SyncDir(name string) error {
@@ -410,7 +411,7 @@ func (d *Disk) SyncDir(name string) error {
 	return nil
 }
 
-// Content returns a file's bytes as programs see them.
+// Content returns the bytes of a file that programs see.
 func (d *Disk) Content(name string) ([]byte, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -444,7 +445,7 @@ func (n *inode) put(at int, p []byte) {
 	}
 }
 
-// cut makes the file shorter, or longer by zeros.
+// cut truncates the file, or extends it with zeros.
 func (n *inode) cut(size int) {
 	if size <= len(n.data) {
 		n.data = n.data[:size:size]

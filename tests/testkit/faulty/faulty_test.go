@@ -21,7 +21,7 @@ func write(t *testing.T, f disk.File, p string) {
 	}
 }
 
-// TestPowerCut: after a power cut, synced names and bytes are always there. Unsynced ones are there, missing or torn.
+// TestPowerCut: after a power cut, all synced names and bytes exist. Unsynced ones exist, are missing or are torn.
 func TestPowerCut(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(400) {
@@ -71,7 +71,7 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// TestFailedSync: data that a failed Sync lost are not there after the next successful one.
+// TestFailedSync: data that a failed Sync lost is still missing after the next successful Sync.
 func TestFailedSync(t *testing.T) {
 	lost := 0
 	for seed := range uint64(50) {
@@ -95,7 +95,7 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestFaults: a full disk writes as much as fits. Faults begin and end as they were told.
+// TestFaults: a full disk writes as much as fits. Faults begin and end as the test requests.
 func TestFaults(t *testing.T) {
 	d := New(1)
 	f, _ := d.Open("a", create, 0o644)

@@ -5,9 +5,10 @@ package memorytest
 
 import "spindle/engine/data/memory"
 
-// Relocate does one step of moving every block of h elsewhere. A live view ends the evacuation.
+// Relocate does one step of moving every block of h to another place. If a view is open, the evacuation ends.
 //
-// move walks the heap's blocks until stop returns true, after left calls. It reports whether the walk is over.
+// move walks the heap's blocks until stop returns true. stop does so after left calls. move reports whether the walk is
+// complete.
 func Relocate(h *memory.Heap, left int, move func(stop func() bool) (over bool)) {
 	switch phase := h.Evacuation(); {
 	case phase == memory.EvacuationOver:

@@ -1,8 +1,8 @@
-// Package s3test is an S3 server in memory. It checks signatures by itself, lists in short pages, and fails as it is
-// told.
+// Package s3test is an S3 server in memory. It checks signatures by itself, lists in short pages, and fails when a test
+// requests it.
 //
 // Owner: one test. Any goroutine may call its methods.
-// Never: knows the client: it reads the specification alone, and signature.go is checked against AWS's examples.
+// Never: knows the client. It follows only the specification, and signature.go is checked against AWS's examples.
 // Start at Server; signature.go has SigV4.
 package s3test
 
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// The credentials and the place that a server knows.
+// These are the credentials, the region and the bucket of a server.
 const (
 	ID     = "AKIASPINDLETEST"
 	Secret = "secret/of+the=test"
@@ -32,7 +32,7 @@ const (
 	Bucket = "backups"
 )
 
-// A Server is a store with one bucket.
+// A Server is an S3 server with one bucket.
 type Server struct {
 	URL string
 
@@ -50,14 +50,14 @@ type object struct {
 	modified time.Time
 }
 
-// A Fault is what happens to one request.
+// A Fault is a failure of one request.
 type Fault struct {
 	Status int    // of the reply; 0: the connection is cut
 	Code   string // of S3
 	Late   bool   // the request is carried out first
 }
 
-// Start starts a server, which ends with the test. Replies to writes have SHA-256 checksums.
+// Start starts a server, which ends with the test. Its replies to writes have SHA-256 checksums.
 func Start(t testing.TB) *Server {
 	s := &Server{objects: map[string]object{}, page: 3, sums: true}
 	h := httptest.NewServer(s)
@@ -66,36 +66,37 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Before has see called before each request, with its number from 1. It returns what happens to it; nil: nothing. nil
-// ends that.
+// Before makes the server call see before each request, with the request's number, counted from 1. see returns the
+// fault of the request, or nil for none. Before(nil) ends this.
 func (s *Server) Before(see func(n int, r *http.Request) *Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before, s.requests = see, 0
 }
 
-// Requests is the number of requests since Before.
+// Requests returns the number of requests since Before.
 func (s *Server) Requests() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// Skew sets the server's clock by so much.
+// Skew sets the difference of the server's clock from the real time.
 func (s *Server) Skew(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.skew = d
 }
 
-// WithoutSums has replies to writes carry no SHA-256 and an ETag that is no MD5, as of a store that encrypts by itself.
+// WithoutSums makes replies to writes have no SHA-256 and an ETag that is not an MD5, like a store that encrypts by
+// itself.
 func (s *Server) WithoutSums() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sums = false
 }
 
-// Keys are the keys of all objects that begin with prefix, in order.
+// Keys returns the sorted keys of all objects that begin with prefix.
 func (s *Server) Keys(prefix string) (keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *Server) Keys(prefix string) (keys []string) {
 	return keys
 }
 
-// Change changes an object, or removes it if the result is nil.
+// Change replaces an object by the result of change, or removes it if the result is nil.
 func (s *Server) Change(key string, change func(body []byte) []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +121,7 @@ func (s *Server) Change(key string, change func(body []byte) []byte) {
 	}
 }
 
-// Age makes an object older.
+// Age makes an object older by a duration.
 func (s *Server) Age(key string, by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *Server) Age(key string, by time.Duration) {
 	s.objects[key] = o
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests++
@@ -152,7 +153,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse writes an error of S3.
+// refuse writes an error reply of S3.
 func refuse(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)
@@ -214,7 +215,7 @@ func (s *Server) put(w http.ResponseWriter, r *http.Request, key string, body []
 	}
 }
 
-// list answers ListObjectsV2 in short pages.
+// list handles ListObjectsV2, in short pages.
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	type content struct {
 		Key          string

@@ -16,7 +16,7 @@ import (
 var authorization = regexp.MustCompile(
 	`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$`)
 
-// verify checks a request as S3 does. code is S3's name of the error; "": there is none.
+// verify checks a request as S3 does. code is S3's name of the error, or "" if there is none.
 func verify(r *http.Request, body []byte, now time.Time) (status int, code string) {
 	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {
@@ -51,7 +51,7 @@ func verify(r *http.Request, body []byte, now time.Time) (status int, code strin
 	return 0, ""
 }
 
-// signature computes what a request's signature has to be.
+// signature computes the right signature of a request.
 func signature(r *http.Request, names []string, bodySum, secret, day, region string) string {
 	lines := []string{r.Method, uriEncoded(r.URL.Path, "/")}
 	var pairs []string
@@ -84,7 +84,7 @@ func keyed(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// uriEncoded is UriEncode of AWS's page, byte by byte. The bytes of plain stay as well.
+// uriEncoded is UriEncode of AWS's page, byte by byte. It also leaves the bytes of plain unchanged.
 func uriEncoded(text, plain string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestExamples: the signatures of AWS's published examples are those that the server wants.
+// TestExamples: the server computes the signatures of AWS's published examples.
 // Source: AWS, "Signature Calculations for the Authorization Header", examples.
 func TestExamples(t *testing.T) {
 	const host = "examplebucket.s3.amazonaws.com"
@@ -43,7 +43,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// parsed is a URL of a constant.
+// parsed parses a constant URL.
 func parsed(text string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -2,7 +2,7 @@ package simnet
 
 import "slices"
 
-// A Conn is one end of a connection. Each end has its own.
+// A Conn is one end of a connection. Each end has its own Conn.
 type Conn struct {
 	Local, Remote *Host
 
@@ -19,8 +19,8 @@ type Conn struct {
 	opening  bool // sent messages wait until the connection is accepted
 }
 
-// Dial opens a connection from h, which can be used at once. If no host listens, or it cannot be reached, the
-// connection ends later.
+// Dial opens a connection from h, which can be used at once. If no host listens there, or the host cannot be reached,
+// the connection ends later.
 func (h *Host) Dial(to string, port int, received func(message any), ended func()) *Conn {
 	n := h.net
 	remote := n.find(to)
@@ -62,7 +62,7 @@ const (
 	connectRetryMs    = 500
 )
 
-// Handle sets the functions for messages, and for the end, of an accepted connection.
+// Handle sets the functions that handle the messages and the end of an accepted connection.
 func (c *Conn) Handle(received func(message any), ended func()) {
 	c.received, c.ended = received, ended
 	early := c.early
@@ -72,14 +72,14 @@ func (c *Conn) Handle(received func(message any), ended func()) {
 	}
 }
 
-// Send sends a message.
+// Send sends a message to the peer.
 func (c *Conn) Send(message any) {
 	if !c.closed && c.peer != nil && !c.peer.closed {
 		c.peer.carry(message, false)
 	}
 }
 
-// carry sends a message, or the end, to c.
+// carry transports a message, or the end of the connection, to c.
 func (c *Conn) carry(message any, end bool) {
 	if c.opening || len(c.held) > 0 || c.heldEnd || !c.net.Reaches(c.peer.Local, c.Local) {
 		if end {
@@ -93,7 +93,7 @@ func (c *Conn) carry(message any, end bool) {
 	c.net.After(c.lastAt-c.net.now, func() { c.arrive(message, end) })
 }
 
-// flush sends the messages that a cut has held back.
+// flush delivers the messages that a cut has delayed.
 func (c *Conn) flush() {
 	if c.peer == nil || c.opening || !c.net.Reaches(c.peer.Local, c.Local) {
 		return
@@ -108,7 +108,7 @@ func (c *Conn) flush() {
 	}
 }
 
-// arrive delivers a message at its host.
+// arrive delivers a message, or the end of the connection, at c's host.
 func (c *Conn) arrive(message any, end bool) {
 	if c.closed || c.Local.life != c.life {
 		return
@@ -132,7 +132,7 @@ func (c *Conn) deliver(message any) {
 	}
 }
 
-// end handles the end from the other side.
+// end handles the end of the connection that the peer has caused.
 func (c *Conn) end() {
 	if c.closed {
 		return
@@ -143,7 +143,7 @@ func (c *Conn) end() {
 	}
 }
 
-// Close closes the connection from this side.
+// Close closes the connection from this end.
 func (c *Conn) Close() {
 	if c.closed {
 		return
@@ -154,7 +154,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// Reset closes the connection for both sides at once.
+// Reset closes both ends of the connection at once.
 func (c *Conn) Reset() {
 	peer := c.peer
 	c.end()
@@ -163,7 +163,7 @@ func (c *Conn) Reset() {
 	}
 }
 
-// abandon is Close by a host that goes down.
+// abandon closes the connection when its host goes down.
 func (c *Conn) abandon() {
 	c.closed = true
 	if c.peer != nil && !c.peer.closed {

@@ -13,8 +13,8 @@ import (
 
 // A Net holds hosts, their connections, and pending events.
 //
-// simnet.N1. Events happen in the order of their times; events of one time in the order of their requests.
-// simnet.N2. Messages of one end of a connection arrive in order, or not at all.
+// simnet.N1. Events happen in the order of their times; events with equal times happen in the order of their requests.
+// simnet.N2. Messages from one end of a connection arrive in order, or not at all.
 // simnet.N3. On a host that is down nothing happens, and its events are lost. Events of a paused host happen when it
 // resumes.
 type Net struct {
@@ -32,7 +32,7 @@ func New(seed uint64, startMs int64) *Net {
 	return &Net{Rand: rand.New(rand.NewPCG(seed, seed^0x9e3779b97f4a7c15)), now: startMs, cut: map[[2]*Host]bool{}}
 }
 
-// Now returns the time, Unix ms.
+// Now returns the time in Unix ms.
 func (n *Net) Now() int64 { return n.now }
 
 // A Host is one machine.
@@ -49,7 +49,7 @@ type Host struct {
 	conns     []*Conn
 }
 
-// Host adds a host, which is up.
+// Host adds a host and returns it. The host is up.
 func (n *Net) Host(name string) *Host {
 	h := &Host{Name: name, net: n, listeners: map[int]func(*Conn){}}
 	n.hosts = append(n.hosts, h)
@@ -105,7 +105,7 @@ func (h *Host) Crash() {
 	h.conns = nil
 }
 
-// Boot boots a host that is down. It has no listeners and no timers.
+// Boot starts a host that is down. It then has no listeners and no timers.
 func (h *Host) Boot() {
 	if h.down {
 		h.down = false
@@ -113,14 +113,14 @@ func (h *Host) Boot() {
 	}
 }
 
-// Pause stops the host, with its connections open.
+// Pause suspends the host. Its connections stay open.
 func (h *Host) Pause() {
 	if !h.down {
 		h.paused = true
 	}
 }
 
-// Resume continues the host and runs the events of its pause.
+// Resume continues the host and runs the events of the pause.
 func (h *Host) Resume() {
 	if !h.paused {
 		return
@@ -133,7 +133,7 @@ func (h *Host) Resume() {
 	}
 }
 
-// Listen accepts connections to a port.
+// Listen makes the host accept connections on a port.
 func (h *Host) Listen(port int, accept func(*Conn)) { h.listeners[port] = accept }
 
 // After runs f after ms milliseconds.
@@ -142,7 +142,8 @@ func (n *Net) After(ms int64, f func()) {
 	heap.Push(&n.events, &event{n.now + max(ms, 0), n.asked, f})
 }
 
-// Cut separates two hosts, or ends that. Messages sent meanwhile arrive when it ends.
+// Cut separates two hosts if on is true, and otherwise ends the separation. Messages sent meanwhile arrive when it
+// ends.
 func (n *Net) Cut(a, b *Host, on bool) {
 	if on {
 		n.cut[[2]*Host{a, b}], n.cut[[2]*Host{b, a}] = true, true
@@ -170,7 +171,7 @@ func (n *Net) Heal() {
 // Reaches reports whether a's messages reach b.
 func (n *Net) Reaches(a, b *Host) bool { return !n.cut[[2]*Host{a, b}] }
 
-// Run runs all events up to a time.
+// Run runs all events up to the time untilMs.
 func (n *Net) Run(untilMs int64) {
 	for len(n.events) > 0 && n.events[0].at <= untilMs {
 		e := heap.Pop(&n.events).(*event)

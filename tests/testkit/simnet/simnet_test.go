@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// talk runs two hosts that send numbers to each other through cuts, pauses and crashes. It returns all that arrived.
+// talk runs two hosts that send numbers to each other during cuts, pauses and crashes. It returns all numbers that
+// arrived.
 func talk(t *testing.T, seed uint64) (log []string) {
 	n := New(seed, 1000)
 	a, b := n.Host("a"), n.Host("b")
@@ -63,7 +64,7 @@ func talk(t *testing.T, seed uint64) (log []string) {
 	return log
 }
 
-// TestOrder: messages arrive in order (simnet.N2), and a seed gives the same run each time.
+// TestOrder: messages arrive in order (simnet.N2), and equal seeds give equal runs.
 func TestOrder(t *testing.T) {
 	for seed := range uint64(100) {
 		first := talk(t, seed)
@@ -76,7 +77,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestHostThatIsDown: a connection to a host that is down ends, and one to a host that is cut off waits.
+// TestHostThatIsDown: a connection to a host that is down ends, and a connection to a host that is cut off waits.
 func TestHostThatIsDown(t *testing.T) {
 	n := New(1, 0)
 	a, b := n.Host("a"), n.Host("b")

@@ -1,5 +1,5 @@
-// Command record records the reference server's answers. It plays transcripts against that server in RESP2 and
-// RESP3, and replaces the replies, effects and events in the files. Replies given as patterns stay, and must match.
+// Command record records the replies of redis-server. It plays transcripts against that server in RESP2 and RESP3, and
+// replaces the replies, effects and events in the files. Replies given as patterns stay, and must match.
 //
 //	go run ./tests/transcripts/record -server 127.0.0.1:6379 tests/transcripts/*.txt
 //
