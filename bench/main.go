@@ -74,7 +74,7 @@ type options struct {
 	only                                                       string
 }
 
-// pairs are name=path flags.
+// pairs collects flags of the form name=path.
 type pairs [][2]string
 
 func (p *pairs) String() string { return fmt.Sprint(*p) }
@@ -97,7 +97,7 @@ var subcommands = map[string]options{
 	"list":   {},
 }
 
-// ownRedis is the reference unless another is named.
+// ownRedis is the redis-server that is compared unless another one is named.
 const ownRedis = "redis-server"
 
 const usage = "usage: bench quick|full|run|report|pgo|list|simulate [flags] [scenario…]"
@@ -228,7 +228,7 @@ func (o *options) writeReport() error {
 	return report.Write(o.root, sections, beside)
 }
 
-// withoutFolder removes -root and the folders of programs: a page does not show where files are on the machine.
+// withoutFolder removes -root and the folders of programs, so that a page does not show where files are on the machine.
 func withoutFolder(args []string) (rest []string) {
 	for i := 0; i < len(args); i++ {
 		switch name, _, joined := strings.Cut(args[i], "="); {
@@ -246,7 +246,7 @@ func withoutFolder(args []string) (rest []string) {
 	return rest
 }
 
-// env makes the scenarios' Env from flags.
+// env makes the Env of the scenarios from flags.
 func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error) {
 	e := &scenarios.Env{Context: ctx, Runs: max(1, o.runs), Duration: o.duration, Warmup: o.warmup, Keys: max(1, o.keys),
 		ManyKeys: max(1, o.many),
@@ -291,7 +291,7 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 	return e, process.PinSelf(e.LoadCPUs)
 }
 
-// binary returns spindle's program. It builds it if none is named and none exists.
+// binary returns the path of spindle's program. It builds the program if no path is given and none exists.
 func (o *options) binary() (string, error) {
 	path := o.spindle
 	if path == "" {

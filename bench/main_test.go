@@ -105,7 +105,7 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// TestCommandNamesNoFolder checks the command that a page gives for its repetition.
+// TestCommandNamesNoFolder: the command that a page gives for its repetition names no folder.
 func TestCommandNamesNoFolder(t *testing.T) {
 	for _, args := range [][]string{{"run", "-root", "/a/b", "-n", "2"}, {"run", "--root=/a/b", "-n", "2"},
 		{"run", "-n", "2"}} {
@@ -119,7 +119,7 @@ func TestCommandNamesNoFolder(t *testing.T) {
 	}
 }
 
-// TestSummaryIsOfTheResults: the README's picture shows the stored results.
+// TestSummaryIsOfTheResults: the picture in the README shows the stored results.
 func TestSummaryIsOfTheResults(t *testing.T) {
 	root := ".."
 	sections, _, err := report.Load(filepath.Join(root, "bench", "results"), scenarios.Names())

@@ -16,7 +16,7 @@ type batch struct {
 	patches []patch
 }
 
-// A patch is a place in a batch whose digits are written before each sending.
+// A patch is a place in a batch. Its digits are written before each sending of the batch.
 type patch struct {
 	at   int32
 	kind patchKind
@@ -33,8 +33,8 @@ const (
 
 const digits = 12
 
-// variants returns the batches that the connections send in turn. There are enough for the whole mix to come in its
-// proportions, but at most 64.
+// variants returns the batches that the connections send in turn. There are enough batches for the exact proportions of
+// the mix, but at most 64.
 func variants(spec *Spec) ([]*batch, error) {
 	order := tile(spec.Mix)
 	count := 1
@@ -56,7 +56,7 @@ func variants(spec *Spec) ([]*batch, error) {
 	return all, nil
 }
 
-// tile lists every command as often as its weight, spread evenly: weights 1 and 3 give b b a b.
+// tile lists every command as many times as its weight, spread evenly: weights 1 and 3 give b b a b.
 func tile(mix []Command) []Command {
 	total := 0
 	for _, c := range mix {
@@ -77,7 +77,7 @@ func tile(mix []Command) []Command {
 	return order
 }
 
-// add appends a request.
+// add appends a request to the batch.
 func (b *batch) add(c Command) error {
 	b.bytes = fmt.Appendf(b.bytes, "*%d\r\n", len(c.Words))
 	for _, word := range c.Words {
@@ -146,7 +146,7 @@ func filler(n int) []byte {
 	return body
 }
 
-// fill writes the digits for the next sending.
+// fill writes the digits for the next sending of the batch.
 func (b *batch) fill(keys *chooser, deadlines *Deadlines) {
 	key := uint64(0)
 	for _, p := range b.patches {

@@ -19,13 +19,13 @@ import (
 // Arg is the hidden subcommand with which the bench runs itself as a generator.
 const Arg = "load-child"
 
-// An order is the input of the generator's process: one Spec, or several that take turns.
+// An order is the input of the generator's process: one Spec, or several that run in turn.
 type order struct {
 	Specs  []Spec
 	Slices Slices
 }
 
-// Main is the generator's process. It reads an order and writes each Spec's Results.
+// Main runs the generator's process. It reads an order and writes each Spec's Results.
 func Main(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(4 << 30) // an open-loop run of hours may need one collection
@@ -66,7 +66,7 @@ type Runner struct {
 	out, err bytes.Buffer
 }
 
-// Start begins a run on the given cores.
+// Start starts a run on the given cores.
 func Start(spec Spec, cpus process.CPUs) (*Runner, error) {
 	return start(order{Specs: []Spec{spec}}, cpus)
 }
@@ -85,7 +85,7 @@ func start(o order, cpus process.CPUs) (*Runner, error) {
 	return r, process.Start(r.cmd, cpus)
 }
 
-// Wait waits for the run's end.
+// Wait waits for the run's end and returns its result.
 func (r *Runner) Wait() (*Result, error) {
 	results, err := r.wait()
 	if err != nil {
@@ -105,8 +105,8 @@ func (r *Runner) wait() ([][]Result, error) {
 	return results, nil
 }
 
-// Finish ends the counted time now and waits for the result. A run that is still warming up counts from its next
-// moment.
+// Finish ends the measured time now and waits for the result. For a run that is still warming up, the measured time
+// begins at the same moment.
 func (r *Runner) Finish() (*Result, error) {
 	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended before
 	return r.Wait()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Histogram counts durations in buckets whose width is under 1 % of their value.
+// A Histogram counts durations in buckets whose width is less than 1 % of their value.
 //
 //	value in ns   0 … 255          one bucket each
 //	              256 … 511        128 buckets of 2
@@ -51,7 +51,7 @@ func upperEnd(bucket int) int64 {
 	return (int64(bucket&(1<<halfBits-1))+1<<halfBits+1)<<shift - 1
 }
 
-// Record adds n durations of d.
+// Record adds n durations of length d.
 func (h *Histogram) Record(d time.Duration, n int64) {
 	h.counts[bucketOf(int64(d))] += n
 	h.count += n
@@ -59,7 +59,7 @@ func (h *Histogram) Record(d time.Duration, n int64) {
 	h.max = max(h.max, int64(d))
 }
 
-// Merge adds the counts of o.
+// Merge adds the counts of o to h.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
@@ -72,10 +72,10 @@ func (h *Histogram) Merge(o *Histogram) {
 // Count returns the number of durations.
 func (h *Histogram) Count() int64 { return h.count }
 
-// Max returns the longest.
+// Max returns the longest duration.
 func (h *Histogram) Max() time.Duration { return time.Duration(h.max) }
 
-// Mean returns 0 for an empty histogram.
+// Mean returns the mean duration, or 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.count == 0 {
 		return 0
@@ -83,7 +83,7 @@ func (h *Histogram) Mean() time.Duration {
 	return time.Duration(h.sum / h.count)
 }
 
-// Percentile returns the shortest duration that p percent of all do not exceed.
+// Percentile returns the shortest duration that at least p percent of all durations do not exceed.
 func (h *Histogram) Percentile(p float64) time.Duration {
 	rank := int64(p / 100 * float64(h.count))
 	if float64(rank) < p/100*float64(h.count) || rank == 0 {
@@ -101,14 +101,14 @@ func (h *Histogram) Percentile(p float64) time.Duration {
 	return time.Duration(h.max)
 }
 
-// histogramJSON leaves the empty buckets out.
+// histogramJSON is the JSON form of a Histogram. It omits empty buckets.
 type histogramJSON struct {
 	Buckets [][2]int64 // number, count
 	Sum     int64
 	Max     int64
 }
 
-// MarshalJSON writes every count.
+// MarshalJSON returns a histogramJSON with all counts.
 func (h *Histogram) MarshalJSON() ([]byte, error) {
 	j := histogramJSON{Buckets: [][2]int64{}, Sum: h.sum, Max: h.max}
 	for i, n := range h.counts {
@@ -119,7 +119,7 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// UnmarshalJSON is the reverse.
+// UnmarshalJSON restores a Histogram from its JSON form.
 func (h *Histogram) UnmarshalJSON(text []byte) error {
 	var j histogramJSON
 	if err := json.Unmarshal(text, &j); err != nil {

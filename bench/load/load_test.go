@@ -163,7 +163,7 @@ func TestChooser(t *testing.T) {
 	}
 }
 
-// TestScanner: how the bytes are cut into pieces never changes the counts.
+// TestScanner: the counts are the same however the bytes are split into pieces.
 func TestScanner(t *testing.T) {
 	wire := "+OK\r\n$-1\r\n$5\r\na\r\nbc\r\n:12\r\n-ERR " +
 		"no\r\n*2\r\n$1\r\na\r\n*1\r\n:1\r\n*0\r\n*-1\r\n%1\r\n+k\r\n_\r\n$0\r\n\r\n+OK\r\n,1.5\r\n|1\r\n+a\r\n:1\r\n" +
@@ -207,7 +207,8 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// A fake replies +OK to every request. It delays its reply to request stallAfter by stall. It counts the keys it saw.
+// A fake is a server that replies +OK to every request. It delays its reply to request number stallAfter by stall, and
+// counts the keys that it has seen.
 type fake struct {
 	net.Listener
 	stallAfter int
@@ -295,7 +296,7 @@ func TestDurationEndsARun(t *testing.T) {
 	}
 }
 
-// TestTogether: two servers take turns, and each gets no request in the other's turn.
+// TestTogether: two servers are loaded in turn, and neither gets a request during the other's slices.
 func TestTogether(t *testing.T) {
 	a, b := newFake(t, 0, 0), newFake(t, 0, 0)
 	specs := []Spec{
@@ -345,8 +346,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestOpenLoopOmitsNothing: a server that stalls for 200 ms at 1,000 requests a second is charged for the 200 requests
-// that were due meanwhile.
+// TestOpenLoopOmitsNothing: a server stalls for 200 ms at 1,000 requests a second. The latency of the 200 requests that
+// were due meanwhile includes the stall.
 func TestOpenLoopOmitsNothing(t *testing.T) {
 	f := newFake(t, 200, 200*time.Millisecond)
 	r, err := Run(Spec{Address: f.Addr().String(), Connections: 4, Rate: 1000, Requests: 1000,
@@ -384,7 +385,7 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
-// BenchmarkFill measures the generator's own work for a request, without system calls. Watch ns/request: a server's is
+// BenchmarkFill measures the generator's own work for a request, without system calls. Watch ns/request: a server needs
 // 300 and more.
 func BenchmarkFill(b *testing.B) {
 	all, err := variants(&Spec{Pipeline: 64, Mix: []Command{Request("SET", "{key}", "{value:32}")}})
@@ -401,8 +402,8 @@ func BenchmarkFill(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/64, "ns/request")
 }
 
-// spread serves a connection. A connection that sends LISTEN gets a push "+m" for each request of the others, after
-// that request's reply.
+// spread serves a connection. A connection that has sent LISTEN gets a push "+m" for each request of the other
+// connections, after the reply to that request.
 func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
 	client := respclient.New(readOnly{bufio.NewReader(c), c})
 	for {
@@ -425,8 +426,8 @@ func (f *fake) spread(c net.Conn, listeners *[]net.Conn) {
 	}
 }
 
-// TestListenersAreWaitedFor: a batch is sent only when every listener has had a push for each request of the last
-// batch.
+// TestListenersAreWaitedFor: a batch is sent only when every listener has received a push for each request of the
+// previous batch.
 func TestListenersAreWaitedFor(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

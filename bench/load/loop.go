@@ -16,7 +16,7 @@ import (
 
 // A loop is one run: all connections, on one thread.
 //
-// System calls are raw: the Go scheduler does not notice them, because it has nothing else to run.
+// System calls are raw. The Go scheduler does not notice them, which does no harm because there is nothing else to run.
 type loop struct {
 	spec  *Spec
 	epoll int
@@ -45,7 +45,7 @@ type loop struct {
 // A conn is one connection.
 //
 // Closed loop: one batch was sent at sentAt, and awaited of its replies are missing. Open loop: due has the due time of
-// each unanswered request, oldest first.
+// each request without a reply, oldest first.
 type conn struct {
 	fd       int
 	id       int32 // index in loop.conns, which epoll returns
@@ -63,7 +63,7 @@ type conn struct {
 
 const (
 	readBytes = 256 << 10
-	// overrunAt is how many requests may be unanswered in an open loop before the run is aborted.
+	// overrunAt is the number of requests without a reply at which a run with an open loop is aborted.
 	overrunAt = 4 << 20
 )
 
@@ -162,7 +162,7 @@ func resolve(address string) (*unix.SockaddrInet4, error) {
 	return &unix.SockaddrInet4{Port: n, Addr: [4]byte(ip)}, nil
 }
 
-// connect opens one connection and sends its prelude. One without models stays idle.
+// connect opens one connection and sends its prelude. If models is empty, the connection stays idle.
 func (l *loop) connect(address *unix.SockaddrInet4, models []*batch, prelude [][]string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -206,8 +206,8 @@ func (l *loop) ask(c *conn, words []string) error {
 	}
 	readable := []unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLIN}}
 	for replies := int64(0); replies == 0; {
-		// The scheduler notices this call. A raw read that blocks would delay a garbage collection, and with it a
-		// server in this process whose reply is awaited.
+		// The scheduler notices this call. A raw read that blocks would delay a garbage collection. The server may be
+		// in this process, so its reply would be delayed too.
 		if _, err := unix.Poll(readable, -1); err != nil && err != unix.EINTR {
 			return err
 		}
@@ -302,7 +302,7 @@ func (l *loop) runClosed() error {
 	return nil
 }
 
-// releaseHeld sends the next batches of answered connections when no listener waits for a push.
+// releaseHeld sends the next batches on connections that have all replies, once all listeners have their pushes.
 func (l *loop) releaseHeld() error {
 	if l.toHear > 0 {
 		return nil
@@ -318,7 +318,7 @@ func (l *loop) releaseHeld() error {
 
 var errUnasked = errors.New("a reply that nobody asked for")
 
-// serve writes and reads for an event and returns how many replies came.
+// serve writes and reads for an event and returns the number of replies.
 func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error) {
 	c = l.conns[event.Fd]
 	if event.Events&unix.EPOLLOUT != 0 {
@@ -335,7 +335,7 @@ func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error)
 	return c, replies, err
 }
 
-// sendBatch sends c's next batch, or the rest of the run.
+// sendBatch sends c's next batch, or the part of it that is left to send in the run.
 func (l *loop) sendBatch(c *conn, now time.Duration) error {
 	b := c.batches[c.turn]
 	if c.turn++; c.turn == len(c.batches) {
@@ -370,7 +370,7 @@ func (l *loop) allAnswered() bool {
 	return true
 }
 
-// runOpen sends at fixed times. It sleeps only when nothing is due for a while, because a wake-up costs as much as a
+// runOpen sends at fixed times. It sleeps only when no request is due for a while, because a wake-up costs as much as a
 // request.
 func (l *loop) runOpen() error {
 	l.countFrom = l.spec.Warmup
@@ -461,10 +461,10 @@ func (l *loop) runOpen() error {
 	return nil
 }
 
-// spinBelow is the wait that is too short for a sleep.
+// spinBelow is the length below which a wait is too short for a sleep.
 const spinBelow = 50 * time.Microsecond
 
-// queue appends c's next batch to its unwritten bytes and returns the number of requests.
+// queue appends c's next batch to c's unwritten bytes and returns the batch's number of requests.
 func (l *loop) queue(c *conn, due time.Duration) int64 {
 	b := c.batches[c.turn]
 	if c.turn++; c.turn == len(c.batches) {
@@ -486,7 +486,7 @@ func (l *loop) queue(c *conn, due time.Duration) int64 {
 	return n
 }
 
-// record counts replies after the warm-up.
+// record counts replies if the warm-up is over.
 func (l *loop) record(latency time.Duration, replies int64, now time.Duration) {
 	if !l.counting || l.over {
 		return
@@ -504,10 +504,10 @@ func (l *loop) record(latency time.Duration, replies int64, now time.Duration) {
 	}
 }
 
-// stopped ends the run of this process early. Only the generator's own process sets it.
+// stopped ends the run of this process early. Only the generator's process sets it.
 var stopped atomic.Bool
 
-// tick begins and ends the counted time.
+// tick begins and ends the measured time.
 func (l *loop) tick(now time.Duration) error {
 	if !l.counting && now >= l.countFrom {
 		return l.count(now)
@@ -552,7 +552,7 @@ func (l *loop) clocks() (server, load time.Duration, err error) {
 	return server, time.Duration(ts.Nano()), err
 }
 
-// read reads the bytes that have come and returns the number of replies in them.
+// read reads the available bytes and returns the number of replies that they complete.
 func (l *loop) read(c *conn) (int64, error) {
 	n, errno := rawRead(c.fd, l.in)
 	switch {
@@ -570,7 +570,7 @@ func (l *loop) read(c *conn) (int64, error) {
 	return replies, nil
 }
 
-// write writes c's unwritten bytes. Bytes that the socket does not accept wait for EPOLLOUT.
+// write writes c's unwritten bytes. Bytes that the socket does not accept are written at the next EPOLLOUT.
 func (l *loop) write(c *conn) error {
 	for len(c.out) > 0 {
 		n, errno := rawWrite(c.fd, c.out)

@@ -18,7 +18,7 @@ func rawWrite(fd int, p []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollWait is epoll_pwait2, whose timeout counts nanoseconds (Linux 5.11).
+// epollWait calls epoll_pwait2, whose timeout is in nanoseconds (Linux 5.11).
 func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(max(timeout, 0)))
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(epoll), uintptr(unsafe.Pointer(&events[0])),
@@ -33,7 +33,7 @@ func epollWait(epoll int, events []unix.EpollEvent, timeout time.Duration) (int,
 	return int(n), nil
 }
 
-// goFirst gives the calling thread real-time priority. Without permission it has no effect; the spread then shows it.
+// goFirst gives the calling thread real-time priority. Without permission it has no effect; then the spread is larger.
 func goFirst() {
 	param := struct{ priority int32 }{1}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_SETSCHEDULER, 0, unix.SCHED_FIFO, uintptr(unsafe.Pointer(&param)))

@@ -2,10 +2,11 @@ package load
 
 import "bytes"
 
-// A scanner counts replies in a stream without storing them. It reads RESP2 and RESP3, in any pieces.
+// A scanner counts replies in a stream without storing them. It reads RESP2 and RESP3, split in any way.
 //
-// load.S1. need is the number of values missing from the current reply; a reply is complete when it is 0.
-// load.S2. skip is how many bytes of a bulk, with its CRLF, are still to come. partial is a line without its end.
+// load.S1. need is the number of values missing from the current reply. The reply is complete when need is 0.
+// load.S2. skip is the number of bytes of a bulk string, with its CRLF, that have not arrived. partial is a line
+// without its end.
 type scanner struct {
 	need     int64
 	skip     int64
@@ -16,7 +17,7 @@ type scanner struct {
 	broken   bool // the bytes are not RESP
 }
 
-// feed reads p and returns how many replies it completed.
+// feed reads p and returns the number of replies that it completes.
 func (s *scanner) feed(p []byte) (replies int64) {
 	for len(p) > 0 {
 		if s.skip > 0 {
@@ -28,7 +29,7 @@ func (s *scanner) feed(p []byte) (replies int64) {
 			replies += s.value()
 			continue
 		}
-		// +OK, most replies of a fill.
+		// Most replies of a fill are +OK.
 		if len(s.partial) == 0 && s.need <= 1 && len(p) >= 5 && p[0] == '+' && p[4] == '\n' && p[1] == 'O' {
 			p = p[5:]
 			replies++
@@ -55,7 +56,7 @@ func (s *scanner) feed(p []byte) (replies int64) {
 	return replies
 }
 
-// value counts one value of the current reply and returns 1 if it was the last.
+// value counts one value of the current reply. It returns 1 if this was the last value, and 0 otherwise.
 func (s *scanner) value() int64 {
 	if s.need > 1 {
 		s.need--

@@ -2,8 +2,8 @@
 //
 // Owner: its own process (see [Start]), so that no other goroutine and no garbage collector delays the clock. In a
 // closed loop each connection sends a batch and waits for its replies. That measures a server's capacity. In an open
-// loop requests are due at fixed times, and latency counts from the due time, sent or not. So a server that stalls for
-// a second is charged for every request of that second.
+// loop requests are due at fixed times, and latency counts from the due time, even if a request is sent later. So a
+// stall of a second is included in the latency of every request of that second.
 // Never: waits for one connection while another has work.
 // Start at spec.go; loop.go is the thread, batch.go its requests, reply.go the counting, histogram.go the latencies.
 package load
@@ -36,22 +36,23 @@ type Spec struct {
 	Interval time.Duration // of Result.Timeline; 0: none
 	Server   int           // process whose CPU clock is read at both ends of the counted time; 0: none
 	Seed     uint64
-	// Runs before every other process on its core, if permitted: for a probe next to a load that uses the whole core.
+	// RealTime makes the generator run before every other process on its core, if permitted. It is for a probe next to
+	// a load that uses the whole core.
 	RealTime bool
 }
 
-// A Command is one request, with its share in the mix.
+// A Command is one request, with its weight in the mix.
 //
-// Words may hold placeholders. {key} is a key: "key:" and 12 digits, 16 bytes. {member} is only the digits. {value:n}
-// is n bytes: "v" and the key's digits first if n ≥ 13, otherwise always the same bytes. {number} is 12 digits
-// without a leading zero. {deadline}: see [Deadlines]. Every {key} and {member} of a request is another key; the others
-// belong to the key before them.
+// Words may contain placeholders. {key} is a key: "key:" and 12 digits, 16 bytes. {member} is only the digits.
+// {value:n} is n bytes. If n ≥ 13, these are "v", the key's digits and a filler; otherwise always the same bytes.
+// {number} is 12 digits without a leading zero. {deadline}: see [Deadlines]. Every {key} and {member} of a request is a
+// different key; the other placeholders use the key before them.
 type Command struct {
 	Words  []string
 	Weight int // 0 counts as 1
 }
 
-// Request returns a Command of weight one: Request("SET", "{key}", "{value:32}").
+// Request returns a Command of weight one, as in Request("SET", "{key}", "{value:32}").
 func Request(words ...string) Command { return Command{Words: words, Weight: 1} }
 
 func (c Command) String() string { return strings.Join(c.Words, " ") }
@@ -62,18 +63,18 @@ type KeySpace struct {
 	Order        Order
 }
 
-// Order is how the next key is chosen.
+// An Order is the way in which the next key is chosen.
 type Order string
 
-// Zipf is the distribution rank^-0.99 of YCSB. Of a million keys, the first tenth get three quarters of the requests.
-// Ranks are scattered over the key space, so that neighbours are not hot together.
+// Zipf is the distribution rank^-0.99 of YCSB. Of a million keys, the first tenth gets three quarters of the requests.
+// Ranks are scattered over the key space, so that hot keys are not neighbours.
 const (
 	Uniform    Order = "uniform"
 	Zipf       Order = "zipf"
 	Sequential Order = "sequential"
 )
 
-// Deadlines are the values of {deadline}: First + (key's number modulo Spread), Unix ms.
+// Deadlines gives the values of {deadline}: FirstMs + (the key's number modulo Spread), in Unix ms.
 type Deadlines struct {
 	FirstMs  int64
 	SpreadMs int64
@@ -107,13 +108,13 @@ type Point struct {
 // PerSecond returns the throughput.
 func (r *Result) PerSecond() float64 { return float64(r.Requests) / r.Elapsed.Seconds() }
 
-// A Whole is a slice with its uncounted parts: from the end of the same server's last slice to the last reply.
+// A Whole is a slice with its unmeasured parts: from the end of the same server's last slice to the last reply.
 type Whole struct {
 	Requests  int64
 	ServerCPU time.Duration
 }
 
-// NanosPerRequest returns the server's CPU time for a request; for a slice, over its Whole.
+// NanosPerRequest returns the server's CPU time per request. For a slice it uses the slice's Whole.
 func (r *Result) NanosPerRequest() float64 {
 	requests, used := r.Requests, r.ServerCPU
 	if r.Whole.Requests > 0 {
@@ -125,10 +126,10 @@ func (r *Result) NanosPerRequest() float64 {
 	return float64(used) / float64(requests)
 }
 
-// LoadShare returns how busy the generator was. Near 1 it was the limit, not the server.
+// LoadShare returns the generator's share of one core. Near 1 the generator was the limit, not the server.
 func (r *Result) LoadShare() float64 { return r.LoadCPU.Seconds() / r.Elapsed.Seconds() }
 
-// ServerShare returns how busy the server was; 1 is one core.
+// ServerShare returns the server's share of one core.
 func (r *Result) ServerShare() float64 { return r.ServerCPU.Seconds() / r.Elapsed.Seconds() }
 
 var errNoEnd = errors.New("a run needs Duration or Requests")

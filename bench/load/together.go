@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Slices describe how compared runs take turns. Each server is loaded for a slice while the others wait: A B C, B C A,
+// Slices describes how compared runs alternate. Each server is loaded for a slice while the others wait: A B C, B C A,
 // and so on.
 //
-// A shared machine changes its speed by a third and more within a second. So compared measurements must be closer
-// together than that, and so many that no server has the better moments.
+// A shared machine changes its speed by a third and more within a second. So slices to compare must be closer together
+// than that. There must be many, so that no server has the better moments by chance.
 type Slices struct {
 	Count  int           // of each server; Spec.Duration and Spec.Requests are divided by it
 	Settle time.Duration // the warm-up of each slice after the first, which has Spec.Warmup
 }
 
-// Together executes closed-loop Specs in slices. Each has its own connections, which stay open. It returns a Result for
-// each slice of each Spec; the i-th slices of all Specs followed each other. Requests in flight at a slice's end are
-// answered, uncounted, before the next slice.
+// Together runs closed-loop Specs in slices. Each Spec has its own connections, which stay open. It returns a Result
+// for each slice of each Spec. The i-th slices of all Specs ran one after another. Replies to requests in flight at a
+// slice's end are read before the next slice, without being measured.
 //
 // CPU per request is exact, however long a batch takes (Result.Whole). It is the server's CPU time since the end of its
-// last slice, over the requests of this slice. So work that a server postpones into the others' slices is charged, too.
+// last slice, divided by the requests of this slice. So work that a server postpones into the others' slices is
+// included, too.
 func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -56,7 +57,7 @@ func Together(specs []Spec, slices Slices) ([][]Result, error) {
 	return results, nil
 }
 
-// slice runs the at-th part of a run.
+// slice runs slice number at of a run.
 func (l *loop) slice(at int, slices Slices) (Result, error) {
 	n := int64(slices.Count)
 	whole := *l.spec
@@ -92,7 +93,7 @@ func (l *loop) slice(at int, slices Slices) (Result, error) {
 
 var errUnanswered = errors.New("no answer to what was sent")
 
-// drainLimit is how long a server may take to answer the requests of a slice.
+// drainLimit is the time limit for a server's replies to the last requests of a slice.
 const drainLimit = time.Minute
 
 // drain reads the missing replies.

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUTime returns the CPU time of all threads of a process, user and kernel mode together, with threads that have
-// ended.
+// CPUTime returns the CPU time of all threads of a process, in user and kernel mode together. It includes threads that
+// have ended.
 //
 // It reads the process's CPU clock, which counts nanoseconds. utime and stime of /proc/pid/stat have the same sum in
 // units of 10 ms.
@@ -47,8 +47,8 @@ func parseStat(text string) (user, kernel time.Duration, err error) {
 	return time.Duration(u) * tick, time.Duration(k) * tick, err
 }
 
-// RunDelay returns how long the process's threads were ready but not running, because of each other or of other
-// processes.
+// RunDelay returns how long the process's threads were ready but not running, because other threads of this or other
+// processes ran.
 func RunDelay(pid int) (total time.Duration) {
 	for _, tid := range threads(strconv.Itoa(pid)) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
@@ -63,7 +63,7 @@ func RunDelay(pid int) (total time.Duration) {
 	return total
 }
 
-// Steal returns the time that the hypervisor gave our cores to others, over all cores.
+// Steal returns the time during which the hypervisor used our cores for others, summed over all cores.
 func Steal() time.Duration {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {

@@ -13,7 +13,7 @@ func RSS(pid int) int64 { return statusField(pid, "RssAnon") + statusField(pid, 
 // PeakRSS returns the peak resident memory since the process began or since ResetPeak, with mapped files.
 func PeakRSS(pid int) int64 { return statusField(pid, "VmHWM") }
 
-// ResetPeak restarts PeakRSS.
+// ResetPeak makes PeakRSS start again from the current value.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
@@ -26,7 +26,7 @@ func statusField(pid int, name string) int64 {
 	return kilobytes(string(text), name)
 }
 
-// kilobytes finds "name: 123 kB" and returns bytes.
+// kilobytes finds "name: 123 kB" and returns the number of bytes.
 func kilobytes(text, name string) int64 {
 	for line := range strings.SplitSeq(text, "\n") {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {

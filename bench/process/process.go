@@ -1,7 +1,7 @@
 // Package process starts the bench's children, pins them to cores and reads the kernel's data about them.
 //
 // Owner: the bench's main goroutine and its samplers; any goroutine may call every function.
-// Never: ends a process it did not start, and never looks one up by name.
+// Never: ends a process that it did not start, or finds a process by name.
 // Start here; clock.go, memory.go and stall.go read /proc.
 package process
 
@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CPUs is a set of core numbers; empty: no pinning.
+// CPUs is a set of core numbers. An empty set means no pinning.
 type CPUs []int
 
-// ParseCPUs reads "0", "0,2" or "0-3"; "" and "any" are the empty set.
+// ParseCPUs parses "0", "0,2" or "0-3". "" and "any" give the empty set.
 func ParseCPUs(text string) (CPUs, error) {
 	if text == "" || text == "any" {
 		return nil, nil
@@ -56,7 +56,7 @@ func (c CPUs) String() string {
 	return strings.Join(words, ",")
 }
 
-// set returns the mask of c. For the empty set it is the mask with which this process began.
+// set returns the mask of c. For the empty set it returns the mask that this process had at its start.
 func (c CPUs) set() unix.CPUSet {
 	if len(c) == 0 {
 		return everywhere
@@ -77,10 +77,10 @@ var everywhere = func() (set unix.CPUSet) {
 	return set
 }()
 
-// Available returns the number of cores with which this process began.
+// Available returns the number of cores that this process could use at its start.
 func Available() int { return everywhere.Count() }
 
-// Holds reports whether every core of c exists and may be used.
+// Holds reports whether this process may use every core of c.
 func (c CPUs) Holds() bool {
 	for _, n := range c {
 		if !everywhere.IsSet(n) {
@@ -96,10 +96,10 @@ var (
 	starts   chan func()
 )
 
-// Start starts cmd on the given cores. The kernel ends it when this process ends.
+// Start starts cmd on the given cores. The kernel kills cmd when this process ends.
 //
-// The kernel copies the starting thread's affinity, and sends the death signal when that thread ends. So one thread,
-// which lives as long as the process, starts all children. Every thread of a child inherits its cores.
+// The kernel copies the affinity of the starting thread, and sends the death signal when that thread ends. So a single
+// thread, which lives as long as the process, starts all children. Every thread of a child inherits its cores.
 func Start(cmd *exec.Cmd, cpus CPUs) error {
 	mu.Lock()
 	if starts == nil {
@@ -137,7 +137,7 @@ func starter(starts <-chan func()) {
 	}
 }
 
-// Wait is cmd.Wait for a child of Start.
+// Wait is cmd.Wait for a child that Start has started.
 func Wait(cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	mu.Lock()
@@ -146,7 +146,7 @@ func Wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// KillAll ends every child. It does not wait for them.
+// KillAll kills every child. It does not wait for their ends.
 func KillAll() {
 	mu.Lock()
 	defer mu.Unlock()
@@ -155,7 +155,7 @@ func KillAll() {
 	}
 }
 
-// PinSelf binds every thread of this process, and its later ones, to cpus.
+// PinSelf pins every current and later thread of this process to cpus.
 func PinSelf(cpus CPUs) error {
 	if len(cpus) == 0 {
 		return nil

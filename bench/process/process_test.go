@@ -55,7 +55,7 @@ func TestKilobytes(t *testing.T) {
 	}
 }
 
-// TestChild: a child runs only on its core, its clock counts its CPU time, and KillAll ends it.
+// TestChild: a child runs only on its core, its clock counts its CPU time, and KillAll kills it.
 func TestChild(t *testing.T) {
 	cmd := exec.Command("sh", "-c",
 		"i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; grep Cpus_allowed_list /proc/self/status; sleep 60")

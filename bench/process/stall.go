@@ -16,14 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stalls are the machine's stalls on one core. A real-time thread observes them. It wakes every half a millisecond and
-// then reads a few words of its memory. No server can answer during a stall, so stalls are shown next to every longest
-// turn.
+// Stalls has the machine's stalls on one core. A real-time thread observes them. It wakes up every half a millisecond
+// and then reads a few words of its memory. No server can reply during a stall, so stalls are shown next to every
+// longest turn.
 //
-// There are two kinds. In the first, no due thread runs. A hypervisor uses the core, or a kernel that is not
-// preemptible works for some process, perhaps for the server. It may or may not count as CPU time of the thread that
-// was running. In the second, resident memory answers late, as under a hypervisor that moves pages. That counts as CPU
-// time of the reader.
+// There are two kinds. In the first, no thread runs that should run. A hypervisor uses the core, or a kernel that is
+// not preemptible works for some process, perhaps for the server. This may or may not count as CPU time of the thread
+// that was running. In the second, reads of resident memory take long, as under a hypervisor that moves pages. That
+// counts as CPU time of the reading thread.
 type Stalls struct {
 	Longest  time.Duration // of the core: beyond the requested time
 	Memory   time.Duration // CPU time of the slowest few reads
@@ -33,10 +33,10 @@ type Stalls struct {
 	RealTime bool // false: it had no priority, so its stalls may be the server itself
 }
 
-// A Gap is a time in which no due thread ran, in Unix µs, as far as the watcher saw it after its wake-up time.
+// A Gap is a time, in Unix µs, in which no thread ran that should run. The watcher measures it from its wake-up time.
 type Gap struct{ From, To int64 }
 
-// gapMin is the shortest gap that is recorded.
+// gapMin is the length of the shortest gap that is recorded.
 const gapMin = 50 * time.Microsecond
 
 // StallArg is the hidden subcommand with which the bench runs itself as the watcher.
@@ -49,7 +49,7 @@ type StallWatch struct {
 	out *bufio.Reader
 }
 
-// WatchStalls starts a watcher on the given core. It costs about 2 % of that core, and 256 MB.
+// WatchStalls starts a watcher on the given core. The watcher uses about 2 % of that core, and 256 MB.
 func WatchStalls(cpus CPUs) (*StallWatch, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *StallWatch) Stop() (s Stalls, err error) {
 	return s, err
 }
 
-// StallMain is the watcher: it runs until its input ends.
+// StallMain runs the watcher until its input ends.
 func StallMain(in io.Reader, out io.Writer) error {
 	debug.SetGCPercent(-1)
 	ended := make(chan struct{})
@@ -147,7 +147,7 @@ const (
 
 var touched byte // so that the reads are not optimized away
 
-// residentMemory returns resident memory in small pages, like most of a server's.
+// residentMemory returns resident memory in small pages, like most of a server's memory.
 func residentMemory() ([]byte, error) {
 	m, err := unix.Mmap(-1, 0, 1<<watchedBits, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

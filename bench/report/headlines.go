@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// headlines are the figures of BENCHMARKS.md's first table, by the beginning of their names.
+// headlines lists the figures of BENCHMARKS.md's first table, by the beginning of their names.
 var headlines = []string{
 	"CPU per GET, pipeline 64, spindle gnet", "CPU per SET, pipeline 64, spindle gnet",
 	"CPU per GET, pipeline 16, spindle gnet", "CPU per SET, pipeline 16, spindle gnet",
@@ -26,7 +26,7 @@ var headlines = []string{
 	"full synchronisation of",
 }
 
-// headlineTable has a row for each measured headline, with a pair of columns for each reference.
+// headlineTable returns a table with a row for each measured headline, and a pair of columns for each version of Redis.
 func headlineTable(sections, beside []*Section) Table {
 	t := Table{Columns: []string{"what", "target", "redis " + references(sections), "spindle", "verdict"}}
 	second := references(beside)
@@ -62,7 +62,7 @@ func find(sections []*Section, name string) *Figure {
 	return nil
 }
 
-// references names the versions of the reference in sections: usually one.
+// references returns the versions of Redis in sections: usually one.
 func references(sections []*Section) string {
 	var versions []string
 	for _, s := range sections {

@@ -12,7 +12,7 @@ type loss struct {
 	cause, mend    string
 }
 
-// known are the causes that were found. A lost case without one is printed as not explained.
+// known lists the causes that were found. A lost case without a cause is printed as not explained.
 var known = []loss{
 	{"throughput", "netpoll", "netpoll backend, pipeline 1",
 		"netpoll hands each readiness to a goroutine; with one thread to run on that is a switch a request",
@@ -55,10 +55,10 @@ var known = []loss{
 		"a connection is a Go object with its state for the loop and for the core", "fewer fields in both"},
 }
 
-// A lostCase is a row of a table, or a figure, in which the reference is better.
+// A lostCase is a row of a table, or a figure, in which Redis is better.
 type lostCase struct{ section, what, figure string }
 
-// lossTable has a row for each known cause with cases, and one for each case without a cause.
+// lossTable returns a table with a row for each known cause of lost cases, and one for each lost case without a cause.
 func lossTable(sections []*Section) Table {
 	t := Table{Columns: []string{"what", "figures", "cause", "what would mend it"}}
 	cases := lostCases(sections)
@@ -95,8 +95,8 @@ func (k loss) takes(c lostCase) bool {
 	return false
 }
 
-// lostCases lists every row of a table, and every figure, whose verdict ends in Lost. It leaves out a figure that a row
-// already states.
+// lostCases returns every row of a table, and every figure, whose verdict ends in Lost. It leaves out a figure that a
+// row already has.
 func lostCases(sections []*Section) (cases []lostCase) {
 	for _, s := range sections {
 		rows := len(cases)
@@ -120,7 +120,7 @@ func lostCases(sections []*Section) (cases []lostCase) {
 	return cases
 }
 
-// ratio returns the cell that compares a row with the reference.
+// ratio returns the cell that compares a row with Redis.
 func (t *Table) ratio(row []string) string {
 	for i, column := range t.Columns {
 		if column == "× redis" && i < len(row) {

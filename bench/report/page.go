@@ -20,7 +20,7 @@ var words string
 // Write writes BENCHMARKS.md in the folder root, a page with all tables of each section in bench/results, and the
 // README's picture.
 //
-// beside are sections of the same scenarios with another reference. Headlines show both.
+// beside has sections of the same scenarios with another version of Redis. Headlines show both.
 func Write(root string, sections, beside []*Section) error {
 	page, err := Page(sections, beside)
 	if err != nil {
@@ -66,7 +66,7 @@ func text(t Table) string {
 	return strings.TrimSpace(b.String())
 }
 
-// losses returns the table of the lost cases, or a sentence that there are none.
+// losses returns the table of the lost cases, or a sentence which says that there are none.
 func losses(sections []*Section) string {
 	if t := lossTable(sections); len(t.Rows) > 0 {
 		return text(t)
@@ -74,7 +74,7 @@ func losses(sections []*Section) string {
 	return "Nothing, in the runs behind this page."
 }
 
-// missed lists the targets that were not reached although Redis is not better.
+// missed returns the table of targets that were not reached even though Redis is not better.
 func missed(sections []*Section) string {
 	t := Table{Columns: []string{"target missed, Redis not better", "target", "redis", "spindle"}}
 	for _, s := range sections {
@@ -90,7 +90,7 @@ func missed(sections []*Section) string {
 	return text(t)
 }
 
-// results lists the pages of the full tables, with the commands that repeat them.
+// results returns a list of the pages with the full tables, and of the commands that repeat them.
 func results(sections []*Section) string {
 	t := Table{Columns: []string{"tables", "what", "taken", "beside redis"}}
 	for _, s := range sections {
@@ -100,7 +100,7 @@ func results(sections []*Section) string {
 	return text(t)
 }
 
-// plotFiles are the pictures of BENCHMARKS.md. All others are in the pages of results.
+// plotFiles names the pictures of BENCHMARKS.md. All others are on the pages in bench/results.
 var plotFiles = []string{"cpu-p16", "bgsave"}
 
 func plots(sections []*Section) string {

@@ -11,13 +11,13 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// A Line is one curve, or one bar of every group.
+// A Line is one curve, or the bars of one colour in all groups.
 type Line struct {
 	Name string
 	X, Y []float64 // bars leave X out
 }
 
-// Okabe and Ito's colours, which colour-blind readers can distinguish. The first is the reference's.
+// These are the colours of Okabe and Ito, which colour-blind readers can distinguish. The first is the colour of Redis.
 var colours = []color.Color{
 	color.RGBA{0x99, 0x99, 0x99, 0xff}, color.RGBA{0x00, 0x72, 0xb2, 0xff}, color.RGBA{0xd5, 0x5e, 0x00, 0xff},
 	color.RGBA{0x00, 0x9e, 0x73, 0xff}, color.RGBA{0xcc, 0x79, 0xa7, 0xff}, color.RGBA{0xe6, 0x9f, 0x00, 0xff},
@@ -29,7 +29,7 @@ const (
 	plotHeight = 4 * vg.Inch
 )
 
-// Bars draws groups of bars, one bar per line in each, into the file (.svg or .png).
+// Bars draws groups of bars into a file (.svg or .png). Each group has one bar per line.
 func Bars(file, title, yLabel string, groups []string, lines []Line) error {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text, p.Y.Min = title, yLabel, 0
@@ -57,7 +57,7 @@ func Bars(file, title, yLabel string, groups []string, lines []Line) error {
 	return save(p, file)
 }
 
-// Lines draws curves. With log, the y axis is logarithmic and values at or below 0 are left out.
+// Lines draws curves. If log is true, the y axis is logarithmic, and values that are not positive are left out.
 func Lines(file, title, xLabel, yLabel string, log bool, lines []Line) error {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = title, xLabel, yLabel

@@ -27,7 +27,7 @@ func TestSample(t *testing.T) {
 		none.Short(Number) != "–" {
 		t.Error("an empty sample has figures")
 	}
-	// The machine was twice as slow in the second round: the ratio does not change.
+	// The machine was twice as slow in the second run, but the ratio does not change.
 	if r := (Sample{1, 2, 1}).Ratio(Sample{2, 4, 2}); r != 0.5 {
 		t.Error(r)
 	}
@@ -115,8 +115,8 @@ func read(t *testing.T, folder, name string) string {
 	return string(text)
 }
 
-// TestLosses: a cause explains the lost cases that it names, in one section. It explains no figure that a row already
-// states.
+// TestLosses: a cause explains only the lost cases that it names, in one section. It explains no figure that a row
+// already has.
 func TestLosses(t *testing.T) {
 	table := Table{Title: "Pipeline 1", Columns: []string{"size", "server", "× redis", "verdict"}, Rows: [][]string{
 		{"SET, 64 KB", "spindle", "1.07", string(Lost)}, {"SET, 1 KB", "spindle", "1.5", string(Lost)},

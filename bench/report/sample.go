@@ -1,7 +1,7 @@
 // Package report turns measurements into text: medians and spreads, tables, plots, and the sections of BENCHMARKS.md.
 //
 // Owner: the bench's main goroutine.
-// Never: measures anything, or selects runs: every run is in the spread.
+// Never: measures anything, or selects runs: the spread includes every run.
 // Start at section.go; sample.go has the statistics, plot.go the pictures.
 package report
 
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// A Sample is one figure of all repetitions, in the order they ran.
+// A Sample has the values of one figure from all runs, in the order of the runs.
 type Sample []float64
 
-// Median returns the middle value, or the mean of the two in the middle. It is NaN for an empty sample.
+// Median returns the middle value, or the mean of the two middle values. It returns NaN for an empty sample.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -28,7 +28,7 @@ func (s Sample) Median() float64 {
 	return sorted[len(sorted)/2]
 }
 
-// Min is NaN for an empty sample.
+// Min returns the smallest value, or NaN for an empty sample.
 func (s Sample) Min() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -36,7 +36,7 @@ func (s Sample) Min() float64 {
 	return slices.Min(s)
 }
 
-// Above returns how many values are greater than limit.
+// Above returns the number of values greater than limit.
 func (s Sample) Above(limit float64) (n int) {
 	for _, v := range s {
 		if v > limit {
@@ -46,7 +46,7 @@ func (s Sample) Above(limit float64) (n int) {
 	return n
 }
 
-// Max is NaN for an empty sample.
+// Max returns the largest value, or NaN for an empty sample.
 func (s Sample) Max() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -54,7 +54,7 @@ func (s Sample) Max() float64 {
 	return slices.Max(s)
 }
 
-// Text returns "median (min..max)" in the given form, and only the median of one run.
+// Text returns "median (min..max)", each formatted by form. For a single run it returns only the value.
 func (s Sample) Text(form func(float64) string) string {
 	switch len(s) {
 	case 0:
@@ -73,8 +73,8 @@ func (s Sample) Short(form func(float64) string) string {
 	return form(s.Median())
 }
 
-// Ratio returns the median of the pairwise ratios s[i]/base[i]. Consecutive runs are paired, so that a slow minute of
-// the machine affects both sides.
+// Ratio returns the median of the pairwise ratios s[i]/base[i]. The pairs are consecutive runs, so that a slow minute
+// of the machine affects both.
 func (s Sample) Ratio(base Sample) float64 {
 	var ratios Sample
 	for i := range min(len(s), len(base)) {
@@ -85,9 +85,9 @@ func (s Sample) Ratio(base Sample) float64 {
 	return ratios.Median()
 }
 
-// Forms of figures.
+// The following functions format figures.
 
-// Number prints about three significant digits.
+// Number formats a number with about three significant digits.
 func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -104,7 +104,7 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-// Thousands prints 1,234,567.
+// Thousands formats a number as 1,234,567.
 func Thousands(v float64) string {
 	if math.IsNaN(v) {
 		return "–"
@@ -120,10 +120,10 @@ func Thousands(v float64) string {
 	return sign + text
 }
 
-// Micros prints nanoseconds as µs.
+// Micros formats nanoseconds as µs.
 func Micros(ns float64) string { return Number(ns / 1e3) }
 
-// Duration prints nanoseconds in the unit that fits.
+// Duration formats nanoseconds in a suitable unit.
 func Duration(ns float64) string {
 	switch {
 	case math.IsNaN(ns):
@@ -138,14 +138,14 @@ func Duration(ns float64) string {
 	return Number(ns) + " ns"
 }
 
-// Took is Duration of a time.Duration.
+// Took formats a time.Duration like Duration.
 func Took(d time.Duration) string { return Duration(float64(d)) }
 
-// Megabytes prints bytes as MB of 2^20.
+// Megabytes formats bytes as MB of 2^20 bytes.
 func Megabytes(v float64) string { return Number(v/(1<<20)) + " MB" }
 
-// Percent prints a share.
+// Percent formats a share as a percentage.
 func Percent(v float64) string { return Number(v*100) + " %" }
 
-// Times prints a ratio.
+// Times formats a ratio.
 func Times(v float64) string { return Number(v) + " ×" }

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Section is the result of one scenario. It is stored as JSON, so that BENCHMARKS.md can be written without running
-// anything.
+// A Section is the result of one scenario. It is stored as JSON, so that BENCHMARKS.md can be written without another
+// run.
 type Section struct {
 	Name      string // of the scenario
 	Title     string // what the scenario does
@@ -28,7 +28,7 @@ type Section struct {
 	Figures   []Figure
 }
 
-// A Table is a table.
+// A Table is a table of text cells.
 type Table struct {
 	Title   string
 	Columns []string
@@ -36,10 +36,10 @@ type Table struct {
 	Notes   []string
 }
 
-// A Plot is a picture that was written.
+// A Plot is a picture file with its caption.
 type Plot struct{ File, Caption string }
 
-// A Figure is a line of the summary: a target of the design, and the result.
+// A Figure is a line of the summary: a target of the design, with the result.
 type Figure struct {
 	What, Target, Reference, Ours string
 	Verdict                       Verdict
@@ -48,8 +48,8 @@ type Figure struct {
 // A Verdict is the result of a comparison. A loss is printed as such, without softer words.
 type Verdict string
 
-// Met: the target is reached. Missed: it is not, but the reference is not better. Lost: the reference is better, which
-// a target above the reference's figure may allow.
+// Met means that the target is reached. Missed means that it is not reached, but Redis is not better. Lost means that
+// Redis is better. A target above Redis's figure may allow this.
 const (
 	Met        Verdict = "met"
 	MetButLost Verdict = "met, **lost**"
@@ -58,7 +58,7 @@ const (
 	NotDecided Verdict = "–"
 )
 
-// Judge compares figures of which less is better. An unknown reference (NaN) cannot win.
+// Judge compares figures of which smaller is better. If Redis's figure is unknown (NaN), the verdict cannot be Lost.
 func Judge(ours, target, reference float64) Verdict {
 	switch {
 	case ours != ours:
@@ -73,7 +73,8 @@ func Judge(ours, target, reference float64) Verdict {
 	return Missed
 }
 
-// file returns the name of the section's files, without extension. Sections with another reference have other files.
+// file returns the name of the section's files, without extension. Sections with another version of Redis have other
+// names.
 func (s *Section) file() string {
 	if s.Beside {
 		return s.Name + "-beside-" + s.Reference
@@ -186,8 +187,8 @@ func (s *Section) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, s.file()+".json"), append(text, '\n'), 0o644)
 }
 
-// Load reads the stored sections in dir, in the order of names: those with the machine's own redis-server, and those
-// with other references (beside). It leaves out scenarios that never ran.
+// Load reads the stored sections in dir, in the order of names. sections has those with the machine's own redis-server,
+// and beside those with other versions of Redis. Scenarios that never ran are left out.
 func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	for _, name := range names {
 		files, err := filepath.Glob(filepath.Join(dir, name+"-beside-*.json"))
@@ -216,7 +217,7 @@ func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	return sections, beside, nil
 }
 
-// Targets returns the table of all figures of a section that have a target.
+// Targets returns a table of all figures of a section that have a target.
 func (s *Section) Targets() Table {
 	t := Table{Title: "Targets", Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
 	for _, f := range s.Figures {
@@ -225,11 +226,11 @@ func (s *Section) Targets() Table {
 	return t
 }
 
-// names returns the cells that identify a row: those up to the server's.
+// names returns the cells that identify a row: all cells up to the server's name.
 func (t *Table) names(row []string) []string {
 	server := slices.Index(t.Columns, "server")
 	return row[:min(max(server, 0)+1, len(row))]
 }
 
-// lost reports whether the reference is better.
+// lost reports whether Redis is better.
 func (v Verdict) lost() bool { return strings.HasSuffix(string(v), string(Lost)) }

@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// compared are the rows of the README's picture: a headline, by the beginning of its name, and its label for readers.
+// compared has the rows of the README's picture. Each is a headline, given by the beginning of its name, with a label
+// for readers.
 var compared = []struct{ figure, label string }{
 	{"CPU per GET, pipeline 1, spindle gnet", "CPU per GET"},
 	{"CPU per SET, pipeline 16, spindle gnet", "CPU per SET, 16 at a time"},
@@ -21,7 +22,7 @@ var compared = []struct{ figure, label string }{
 	{"loading a file of redis, one core", "time to load a file"},
 }
 
-// Sizes of the picture, in its own units.
+// These are the sizes of the picture, in its own units.
 const (
 	pictureWidth = 760
 	labelWidth   = 250
@@ -30,8 +31,8 @@ const (
 	headHeight   = 40
 )
 
-// Summary returns the README's picture as SVG. Each row has a pair of bars on its own scale; less is better. Rows that
-// were not measured are left out.
+// Summary returns the README's picture as SVG. Each row has a pair of bars on its own scale; smaller is better. Rows
+// without measurements are left out.
 func Summary(sections []*Section) []byte {
 	var rows strings.Builder
 	y := headHeight
@@ -79,7 +80,7 @@ func bar(b *strings.Builder, class string, y int, part float64, text string) {
 		html.EscapeString(text))
 }
 
-// quantity returns the first number of a figure and its text with the unit, without the part in brackets. "1.38
+// quantity returns the first number of a figure, and its text with the unit but without the part in brackets. "1.38
 // (1.35..1.46) µs" gives 1.38 and "1.38 µs".
 func quantity(figure string) (n float64, text string, ok bool) {
 	if from := strings.Index(figure, "("); from >= 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestSummary: each measured row has a pair of bars, the longer one of full width. The picture is valid XML.
+// TestSummary: each measured row has a pair of bars, and the longer one has full width. The picture is valid XML.
 func TestSummary(t *testing.T) {
 	s := &Section{Reference: "7.0.15", Figures: []Figure{
 		{What: "CPU per GET, pipeline 64, spindle gnet", Reference: "1.38 (1.35..1.46) µs",

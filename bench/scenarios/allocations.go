@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An allocator is the cause of Go allocations in the server.
+// An allocator is a cause of Go allocations in the server.
 type allocator int
 
 const (
@@ -16,10 +16,10 @@ const (
 	allocators
 )
 
-// allocations are the objects and bytes allocated so far, by cause.
+// allocations has the objects and bytes allocated so far, by cause.
 type allocations [allocators]struct{ objects, bytes float64 }
 
-// since subtracts the allocations before.
+// since returns a minus the allocations in before.
 func (a allocations) since(before allocations) allocations {
 	for by := range a {
 		a[by].objects -= before[by].objects
@@ -37,7 +37,7 @@ func (s *Server) Allocations() (allocations, error) {
 	return parseAllocations(string(text))
 }
 
-// parseAllocations sums a heap profile in text form. A record is "live: bytes [allocated: bytes] @ 0x…", and its
+// parseAllocations sums up a heap profile in text form. A record is "live: bytes [allocated: bytes] @ 0x…", and its
 // frames are in the following lines.
 // Source: package runtime/pprof, writeHeapInternal.
 func parseAllocations(text string) (a allocations, err error) {
@@ -57,7 +57,7 @@ func parseAllocations(text string) (a allocations, err error) {
 	return a, nil
 }
 
-// allocatedBy returns the cause by a record's frames.
+// allocatedBy returns the cause of a record, from its frames.
 func allocatedBy(frames string) allocator {
 	switch {
 	case strings.Contains(frames, "netpoll.(*eventList)."):

@@ -10,7 +10,7 @@ import (
 	"spindle/bench/report"
 )
 
-// A logTest is SET with the append-only file, with one setting of appendfsync.
+// A logTest measures SET with the append-only file and one setting of appendfsync.
 type logTest struct {
 	name        string
 	fsync       string
@@ -34,7 +34,7 @@ const (
 	stuckSync = time.Second
 )
 
-// logs measures writes with the append-only file, on the real disk and on one with slow syncs. It also measures loading
+// logs measures writes with the append-only file, on the real disk and with slow syncs. It also measures the load of
 // such a file.
 func logs(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
@@ -77,8 +77,8 @@ func logs(e *Env) (*report.Section, error) {
 	return s, err
 }
 
-// slowDisk returns a wrapper that runs a server with syncs slower by that time; nil without strace. strace is the
-// server's child, so that the server stays the started process.
+// slowDisk returns a wrapper command that delays each sync of a server by a duration. It returns nil if strace is not
+// installed. strace is the server's child, so that the started process is the server.
 func slowDisk(by time.Duration) []string {
 	if _, err := exec.LookPath("strace"); err != nil {
 		return nil
@@ -87,7 +87,7 @@ func slowDisk(by time.Duration) []string {
 		"-e", fmt.Sprintf("inject=fsync,fdatasync:delay_exit=%d", by.Microseconds())}
 }
 
-// logCells measures tests into m, under names that begin with prefix.
+// logCells measures tests into m. Their names in m begin with prefix.
 func (e *Env) logCells(contenders []Contender, m matrix, prefix string, start Start, tests []logTest) error {
 	prepare := func(server *Server) error { return server.Fill(fill(e.Keys, 0, setWords...)) }
 	ready := func(server *Server, at int) (load.Spec, error) {
@@ -96,7 +96,7 @@ func (e *Env) logCells(contenders []Contender, m matrix, prefix string, start St
 		return load.Spec{Connections: t.connections, Pipeline: t.pipeline, Warmup: e.Warmup, Duration: e.Duration,
 			Mix: []load.Command{load.Request(setWords...)}, Keys: load.KeySpace{Count: e.Keys}}, err
 	}
-	// The fill is not measured: it need not wait for the disk.
+	// The fill is not measured, so it does not wait for the disk.
 	start.Args = append(start.Args[:len(start.Args):len(start.Args)], "--appendfsync", "no")
 	return e.sideBySide(contenders, start, prepare, len(tests), ready,
 		func(server *Server, at int, slices []load.Result) error {
@@ -132,10 +132,10 @@ func (e *Env) logTable(m matrix, contenders []Contender, prefix string, tests []
 	return t
 }
 
-// stuckRate is the number of requests a second while the disk is stuck.
+// stuckRate is the number of requests a second while the disk hangs.
 const stuckRate = 2000
 
-// stuckFigure measures how long a SET waits under everysec while each sync takes a second.
+// stuckFigure measures the latency of SET with appendfsync everysec while each sync takes a second.
 func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure, error) {
 	p99, longest := map[string]report.Sample{}, map[string]report.Sample{}
 	start := Start{Args: append(logArguments[:len(logArguments):len(logArguments)], "--appendfsync", "everysec"),
@@ -166,7 +166,7 @@ func (e *Env) stuckFigure(contenders []Contender, wrap []string) (report.Figure,
 		Verdict: report.Judge(ours.Median(), float64(time.Millisecond), base.Median())}, err
 }
 
-// logLoading starts every server on its own append-only file, on one core.
+// logLoading starts every server with its own append-only file, on one core.
 func (e *Env) logLoading(contenders []Contender) (report.Figure, error) {
 	commands := e.ManyKeys / 2
 	took := map[string]report.Sample{}
@@ -210,7 +210,7 @@ func (e *Env) logLoading(contenders []Contender) (report.Figure, error) {
 		Verdict: report.Judge(share, 0.5, 1)}, err
 }
 
-// shutDown ends the server as an operator would, so that its file is complete. [Server.Stop] follows.
+// shutDown shuts the server down with SHUTDOWN, so that its file is complete. The caller then calls [Server.Stop].
 func (s *Server) shutDown() error {
 	_, _ = s.Client.Do("SHUTDOWN", "NOSAVE") // its reply is the closed connection
 	select {

@@ -12,7 +12,7 @@ import (
 	"spindle/bench/report"
 )
 
-// saves collects one contender's runs.
+// saves has the measurements of one contender's runs.
 type saves struct {
 	sights
 	before          sights // the same load without a save
@@ -25,7 +25,7 @@ type saves struct {
 	saveAt, saveEnd time.Duration // on the timeline
 }
 
-// bgsave saves while every key is being overwritten as fast as the server can.
+// bgsave measures saves while every key is being overwritten as fast as the server can.
 func bgsave(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("bgsave", contenders,
@@ -100,7 +100,7 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 	writes := load.Spec{Connections: 50, Pipeline: 16, Warmup: 500 * time.Millisecond, Duration: time.Hour,
 		Mix: []load.Command{load.Request(setWords...)}, Keys: keys}
 
-	// The same without a save, for comparison.
+	// This run has no save, for comparison.
 	sight, r, err := s.watchedWrites(writes, keys, func() error { time.Sleep(e.Duration); return nil })
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 	return nil
 }
 
-// watchedWrites runs do under the given load and watches.
+// watchedWrites runs do under the given load and watches the server.
 func (s *Server) watchedWrites(writes load.Spec, keys load.KeySpace, do func() error) (sight Sight,
 	r *load.Result, err error) {
 	writers, err := s.StartLoad(writes)
@@ -214,7 +214,7 @@ func (s *Server) save() error {
 	return err
 }
 
-// checkFile runs redis-check-rdb.
+// checkFile runs redis-check-rdb on a file.
 func (e *Env) checkFile(file string) string {
 	path, err := exec.LookPath("redis-check-rdb")
 	if err != nil {
@@ -228,8 +228,8 @@ func (e *Env) checkFile(file string) string {
 	return "redis-check-rdb accepts it"
 }
 
-// loadedBy starts the reference server on the file and compares the data. It compares the number of keys, and a digest
-// if one is given, otherwise 1,000 values with their keys.
+// loadedBy starts redis-server on the file and compares the data. It compares the number of keys, and then the digest.
+// Without a digest, it compares the values of 1,000 keys.
 func (e *Env) loadedBy(file string, keys uint64, digest string) string {
 	s, err := e.Begin(e.Reference, Start{Dir: filepath.Dir(file), Wait: 10 * time.Minute})
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"spindle/bench/report"
 )
 
-// typeSaves collects one contender's runs of one type.
+// typeSaves has the measurements of one contender's runs with one type.
 type typeSaves struct {
 	sights
 	wall, growth, fork, size, rps report.Sample
 	verdicts                      []string
 }
 
-// bgsaveTypes saves one value of many elements of each type while it is being written to.
+// bgsaveTypes measures the save of one value of many elements, for each type, while clients write to the value.
 func bgsaveTypes(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.ManyKeys)

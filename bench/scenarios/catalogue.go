@@ -52,7 +52,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns nil for an unknown name.
+// Find returns the scenario with a name, or nil if there is none.
 func Find(name string) *Scenario {
 	for i := range Catalogue {
 		if Catalogue[i].Name == name {

@@ -18,7 +18,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Sizes of the measured cluster.
+// These are the sizes of the measured cluster.
 const (
 	clusterSize      = 30
 	clusterPrimaries = 10
@@ -29,7 +29,7 @@ const (
 	clusterPatience  = 2 * time.Minute
 )
 
-// gathered collects the figures of one kind of cluster. Times are ns; rates are of one node.
+// gathered has the figures of one kind of cluster. Times are in ns; rates are per node.
 type gathered struct {
 	met, well, recovered, reshard report.Sample
 	cpu, sent, memory             report.Sample // share of a core, bytes/s, bytes
@@ -37,7 +37,7 @@ type gathered struct {
 	known                         report.Line   // how many nodes were known to all others, by seconds since the first MEET
 }
 
-// clusterNodes measures 30 nodes at once, and a reshard among three.
+// clusterNodes measures a cluster of 30 nodes, and a reshard in a cluster of three nodes.
 func clusterNodes(e *Env) (*report.Section, error) {
 	free := *e
 	free.ServerCPUs, free.LoadCPUs, free.ports = nil, nil, 120
@@ -105,7 +105,7 @@ func clusterNodes(e *Env) (*report.Section, error) {
 		})
 }
 
-// beginNodes starts count nodes, of which the first have all slots.
+// beginNodes starts count nodes. The first of them have all slots.
 func (e *Env) beginNodes(c Contender, count, primaries, timeout int) (nodes []*Server, end func(), err error) {
 	end = func() {
 		for _, n := range nodes {
@@ -164,7 +164,7 @@ func meet(nodes []*Server) error {
 	return nil
 }
 
-// leastKnown returns the smallest number of nodes that a node knows, and whether all report the cluster ok.
+// leastKnown returns the smallest number of known nodes over all nodes, and whether all nodes report the cluster as ok.
 func leastKnown(nodes []*Server) (least int, ok bool, err error) {
 	least, ok = 1<<30, true
 	for _, n := range nodes {
@@ -188,7 +188,7 @@ func leastKnown(nodes []*Server) (least int, ok bool, err error) {
 	return least, ok, nil
 }
 
-// thirtyNodes makes a cluster, measures it at rest, and kills primaries.
+// thirtyNodes makes a cluster, measures it without load, and kills primaries.
 func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 	nodes, end, err := e.beginNodes(c, clusterSize, clusterPrimaries, clusterTimeout)
 	defer end()
@@ -245,7 +245,7 @@ func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 	return err
 }
 
-// replicate makes the other nodes replicas of the primaries in turn, and waits until all nodes know it.
+// replicate makes each of the other nodes a replica of one of the primaries, and waits until all nodes know it.
 func replicate(nodes []*Server, primaries int) (time.Duration, error) {
 	began := time.Now()
 	for i, n := range nodes[primaries:] {
@@ -276,7 +276,7 @@ func replicate(nodes []*Server, primaries int) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// atRest measures the cost of nodes without clients.
+// atRest measures the costs of the nodes without clients.
 func (e *Env) atRest(nodes []*Server, x *gathered) error {
 	const rest = 10 * time.Second
 	usage := func() (cpu time.Duration, err error) {
@@ -315,7 +315,7 @@ func (e *Env) atRest(nodes []*Server, x *gathered) error {
 	return nil
 }
 
-// busBytes returns the bytes sent on all bus connections, in both directions; NaN without ss.
+// busBytes returns the bytes sent on all bus connections, in both directions. It returns NaN if ss is not installed.
 func busBytes(nodes []*Server) (total float64) {
 	buses := map[string]bool{}
 	for _, n := range nodes {
@@ -384,7 +384,8 @@ func (r *router) conn(address string) (*respclient.Client, error) {
 	return c, nil
 }
 
-// write sends one SET for each key, all at once, and follows redirections. It returns the number of failed keys.
+// write sends one SET for each key, all at once, and follows redirections. It returns the number of keys whose SET
+// failed.
 func (r *router) write(keys []string) (failed int, err error) {
 	const value = "a value of thirty-two bytes here"
 	byNode := map[string][]string{}
@@ -447,7 +448,7 @@ func (r *router) write(keys []string) (failed int, err error) {
 
 func clusterKey(n uint64) string { return fmt.Sprintf("key:%012d", n) }
 
-// reshardOnce moves slots of one primary to another under writes.
+// reshardOnce moves slots of one primary to another while clients write.
 func (e *Env) reshardOnce(c Contender, x *gathered) error {
 	const primaries = 3
 	nodes, end, err := e.beginNodes(c, primaries, primaries, clusterTimeout)

@@ -7,25 +7,26 @@ import (
 	"spindle/bench/load"
 )
 
-// elementsPerCall is how many elements a call adds if the command takes several, so that 10 M are added within seconds.
+// elementsPerCall is the number of elements that a call adds if the command takes several. So 10 M are added within
+// seconds.
 const elementsPerCall = 100
 
-// A collection is a type of value, with its commands for filling and writing. Elements are 14 bytes long, a hash's
-// values 16.
+// A collection is a type of value, with its commands for filling and writing. Elements are 14 bytes long, and a hash's
+// values are 16 bytes long.
 type collection struct {
 	name    string
 	add     []string // command and key are "…", "big"
 	element []string
 	single  bool // a call adds one element
-	// writes returns commands that change elements of a value of n, without changing its size much.
+	// writes returns commands that change elements of a value of n elements without changing its size much.
 	writes func(n uint64) []load.Command
 	count  string // the command that counts the elements
 }
 
-// member is one of the 14-byte elements.
+// member is the pattern of the 14-byte elements.
 const member = "m-{member}"
 
-// score is a number in which all digits count, so that every version prints it alike.
+// score is a number without trailing zeros, so that every version prints it with the same digits.
 const score = "{number}1"
 
 var collections = []collection{
@@ -55,7 +56,7 @@ var collections = []collection{
 		}},
 }
 
-// elements rounds n to a number of elements that whole calls add.
+// elements rounds n down to a multiple of elementsPerCall, but not to zero.
 func elements(n uint64) uint64 { return max(n-n%elementsPerCall, elementsPerCall) }
 
 // fillWith adds the elements first to first+n to the value at key.

@@ -11,7 +11,7 @@ import (
 	"spindle/bench/report"
 )
 
-// connections compares 1,000 busy connections without and with 10,000 idle ones.
+// connections compares 1,000 busy connections with and without 10,000 idle ones.
 func connections(e *Env) (*report.Section, error) {
 	idle, busy := 10_000, 1_000
 	var limit syscall.Rlimit
@@ -53,7 +53,7 @@ func connections(e *Env) (*report.Section, error) {
 		}
 		spec := load.Spec{Connections: busy, Warmup: e.Warmup, Duration: e.Duration, Keys: load.KeySpace{Count: e.Keys},
 			Mix: []load.Command{load.Request("GET", "{key}"), load.Request(setWords...)}}
-		// The idle connections come first, so that their memory has nothing of the busy ones.
+		// The idle connections come first, so that their measured memory includes nothing of the busy ones.
 		used0, err := server.number("used_memory")
 		if err != nil {
 			return err
@@ -135,11 +135,11 @@ func connections(e *Env) (*report.Section, error) {
 	return s, e.newConnections(s, contenders)
 }
 
-// newcomers is how many connections come one after the other.
+// newcomers is the number of connections that are opened one after the other.
 const newcomers = 20_000
 
-// newConnections measures connections that send one PING: their cost, and the time to the first reply while others are
-// served.
+// newConnections measures connections that send one PING: their cost, and the time to the first reply while other
+// clients are served.
 func (e *Env) newConnections(s *report.Section, contenders []Contender) error {
 	cpu, p99, longest := map[string]report.Sample{}, map[string]report.Sample{}, map[string]report.Sample{}
 	err := e.alternate(contenders, func(c Contender, _ int) error {
@@ -198,7 +198,7 @@ func (e *Env) newConnections(s *report.Section, contenders []Contender) error {
 	return nil
 }
 
-// firstReplies opens n connections one after the other, and returns how long each took to its first reply.
+// firstReplies opens n connections one after the other, and returns the times to their first replies.
 func (s *Server) firstReplies(n int) (took load.Histogram, err error) {
 	reply := make([]byte, 16)
 	for range n {

@@ -23,7 +23,7 @@ type DriverResult struct {
 	Max            time.Duration // only redis-benchmark
 }
 
-// parseRedisBenchmark reads redis-benchmark --csv.
+// parseRedisBenchmark parses the output of redis-benchmark --csv.
 func parseRedisBenchmark(text string) ([]DriverResult, error) {
 	if at := strings.Index(text, `"test"`); at > 0 {
 		text = text[at:] // warnings come first
@@ -62,7 +62,7 @@ func milliseconds(text string) (time.Duration, error) {
 	return time.Duration(ms * float64(time.Millisecond)), err
 }
 
-// parseMemtier reads the lines Sets, Gets and Totals of memtier_benchmark's ALL STATS with --print-percentiles
+// parseMemtier parses the lines Sets, Gets and Totals in memtier_benchmark's ALL STATS with --print-percentiles
 // 50,99,99.9.
 func parseMemtier(text string) ([]DriverResult, error) {
 	_, table, found := strings.Cut(text, "ALL STATS")
@@ -136,7 +136,7 @@ func (s *Server) drive(name string, args ...string) (d driven, err error) {
 		cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()}, err
 }
 
-// A drivenCost is a cost measured by another generator.
+// A drivenCost has the figures that another generator has measured.
 type drivenCost struct{ cpu, rps, p50, p99, tail, server, driver report.Sample }
 
 func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
@@ -149,10 +149,10 @@ func (c *drivenCost) add(r DriverResult, requests float64, d driven) {
 	c.tail = append(c.tail, float64(max(r.P999, r.Max)))
 }
 
-// drivenCosts are a driver's results, by depth, test and server.
+// drivenCosts has the results of another generator, by depth, test and server.
 type drivenCosts map[string]*drivenCost
 
-// at returns the results at one depth.
+// at returns a function that finds the results at one depth.
 func (d drivenCosts) at(pipeline int) func(test, contender string) *drivenCost {
 	return func(test, contender string) *drivenCost {
 		key := fmt.Sprint(pipeline, test, contender)
@@ -163,7 +163,7 @@ func (d drivenCosts) at(pipeline int) func(test, contender string) *drivenCost {
 	}
 }
 
-// drivenTable is one depth of either driver. The first contender is the reference.
+// drivenTable returns the table of one depth of one generator. The first contender is the base of comparison.
 func drivenTable(title, tail string, tests []string, contenders []Contender,
 	at func(test, contender string) *drivenCost) report.Table {
 	t := report.Table{Title: title, Columns: []string{"test", "server", "CPU µs/request", "× redis", "requests/s",
@@ -185,7 +185,8 @@ func drivenTable(title, tail string, tests []string, contenders []Contender,
 	return t
 }
 
-// redisBenchmarkTests are redis-benchmark's names. The rate is a guess that gives a test about the right duration.
+// redisBenchmarkTests has redis-benchmark's names of tests. The rate is a guess, so that a test has about the right
+// duration.
 var redisBenchmarkTests = []struct {
 	name string
 	rate map[int]float64

@@ -7,7 +7,7 @@ import (
 	"spindle/bench/report"
 )
 
-// A filling is a load that makes n things, by which memory is divided.
+// A filling is a load that makes n things. The memory is divided by n.
 type filling struct {
 	name   string
 	of     string // what is counted
@@ -16,7 +16,7 @@ type filling struct {
 	target float64 // of the design; 0: the reference's figure
 }
 
-// smallHash is a key of 16 bytes with 5 fields of 2 bytes and values of 8.
+// smallHash makes a hash with a key of 16 bytes and 5 fields, with names of 2 bytes and values of 8.
 var smallHash = []string{"HSET", "{key}", "f1", "{value:8}", "f2", "{value:8}", "f3", "{value:8}", "f4", "{value:8}",
 	"f5", "{value:8}"}
 
@@ -32,7 +32,8 @@ func fillings(e *Env) []filling {
 	return all
 }
 
-// elementMemory fills a fresh server with one value, or with many small hashes, and divides the growth of its memory.
+// elementMemory fills a fresh server with one value, or with many small hashes, and divides the growth of its memory by
+// the number of elements.
 func elementMemory(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("elements", contenders,
@@ -87,7 +88,7 @@ func elementMemory(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// grownBy returns the growth of a fresh server's memory under a load.
+// grownBy returns how much a fresh server's memory grows under a load.
 func (e *Env) grownBy(c Contender, spec load.Spec) (used, rss float64, err error) {
 	s, err := e.Begin(c, Start{})
 	if err != nil {

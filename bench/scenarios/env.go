@@ -2,7 +2,7 @@
 // returns a section of results.
 //
 // Owner: the bench's main goroutine; a scenario starts samplers and ends them itself.
-// Never: leaves a server running, talks to one it did not start, or leaves a run out of the figures.
+// Never: leaves a server running, connects to one that it did not start, or leaves a run out of the figures.
 // Start at env.go; server.go runs a server, info.go reads it; each scenario has a file, listed in catalogue.go.
 package scenarios
 
@@ -50,16 +50,16 @@ type Env struct {
 	ports    int // how many ports there are, the first being Port; 0: twenty
 }
 
-// A Kind is a server's dialect.
+// A Kind says which arguments and INFO fields a server has.
 type Kind int
 
-// Redis is everything that takes Redis's arguments and has Redis's INFO.
+// Redis stands for all servers that accept Redis's arguments and have Redis's INFO.
 const (
 	Redis Kind = iota
 	Spindle
 )
 
-// A Contender is a server and how it is started.
+// A Contender is a server to compare, and how it is started.
 type Contender struct {
 	Name string
 	Kind Kind
@@ -67,7 +67,7 @@ type Contender struct {
 	Args []string
 }
 
-// With returns c under another name with more arguments.
+// With returns c with another name and further arguments.
 func (c Contender) With(name string, args ...string) Contender {
 	c.Name, c.Args = name, append(append([]string(nil), c.Args...), args...)
 	return c
@@ -76,12 +76,12 @@ func (c Contender) With(name string, args ...string) Contender {
 // Ours returns spindle with its default settings.
 func (e *Env) Ours() Contender { return Contender{Name: "spindle", Kind: Spindle, Path: e.Spindle} }
 
-// Pair returns the reference, further contenders, and spindle.
+// Pair returns redis-server, further contenders, and spindle.
 func (e *Env) Pair() []Contender {
 	return append(append([]Contender{e.Reference}, e.Also...), e.Ours())
 }
 
-// Backends returns spindle with each of its event loops, and with a second loop.
+// Backends returns spindle with each of its event loops, and spindle with a second loop.
 func (e *Env) Backends() []Contender {
 	var all []Contender
 	for _, backend := range []string{"gnet", "epoll", "io_uring", "netpoll"} {
@@ -93,7 +93,7 @@ func (e *Env) Backends() []Contender {
 // logf logs progress.
 func (e *Env) logf(format string, args ...any) { fmt.Fprintf(e.Log, format+"\n", args...) }
 
-// section begins a section with the data that every section has.
+// section begins a section with the fields that every section has.
 func (e *Env) section(name string, contenders []Contender, text ...string) *report.Section {
 	s := &report.Section{
 		Name: name, Reference: versionNumber(e.Reference.Path), Beside: e.Beside,
@@ -157,8 +157,8 @@ func versionNumber(path string) string {
 	return number
 }
 
-// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the
-// line that spindle adds.
+// parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line
+// that spindle adds.
 func parseVersion(text string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	var words []string
@@ -176,7 +176,7 @@ func parseVersion(text string) string {
 	return version
 }
 
-// alternate calls do for every contender in turn, Runs times: A B A B.
+// alternate calls do for the contenders in turn, Runs times each: A B A B.
 func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) error) error {
 	for run := range e.Runs {
 		for _, c := range contenders {
@@ -192,8 +192,9 @@ func (e *Env) alternate(contenders []Contender, do func(c Contender, run int) er
 	return nil
 }
 
-// sideBySide starts all contenders at once and compares them in cell after cell, Runs times. For each cell, ready
-// prepares every contender; then all are measured in slices that take turns. The first contender changes with the run.
+// sideBySide starts all contenders and compares them in one cell after another, Runs times. For each cell, ready
+// prepares every contender. Then all contenders are measured in alternating slices. The first contender differs between
+// runs.
 func (e *Env) sideBySide(contenders []Contender, start Start, prepare func(*Server) error, cells int,
 	ready func(s *Server, cell int) (load.Spec, error), seen func(s *Server, cell int, slices []load.Result) error) error {
 	for run := range e.Runs {
@@ -250,21 +251,21 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 	return nil
 }
 
-// Slices must be short, because this machine's speed changes within a second. But they must be long compared with one
-// millisecond. For that long the monitor of Go's runtime runs every 20 µs when a server wakes up. In slices of 50 ms
-// that alone is 1 to 2 % of an unpipelined request. Under a steady load no server pays it. The scenario latency shows
-// its cost at the lowest rates.
+// Slices must be short, because this machine's speed changes within a second. But they must be much longer than a
+// millisecond. When a server wakes up, the monitor of Go's runtime runs every 20 µs for that long. In slices of 50 ms
+// this alone is 1 to 2 % of the CPU of an unpipelined request. Under a steady load no server has this cost. The
+// scenario latency shows the cost at the lowest rates.
 const (
 	sliceLength = 250 * time.Millisecond
 	sliceSettle = 10 * time.Millisecond // after the slices of two others
 )
 
-// slices returns the slices of a cell's counted time.
+// slices returns the slices that make up a cell's measured time.
 func (e *Env) slices() load.Slices {
 	return load.Slices{Count: max(1, int(e.Duration/sliceLength)), Settle: sliceSettle}
 }
 
-// fill sends words once for each of the keys, in order, as fast as the server takes them.
+// fill sends words once for each of the keys, in order, as fast as the server accepts them.
 func fill(keys uint64, first uint64, words ...string) load.Spec {
 	return load.Spec{Connections: 8, Pipeline: 128, Requests: int64(keys), Mix: []load.Command{load.Request(words...)},
 		Keys: load.KeySpace{First: first, Count: keys, Order: load.Sequential}}
@@ -272,5 +273,5 @@ func fill(keys uint64, first uint64, words ...string) load.Spec {
 
 var nan = math.NaN() // an unknown figure
 
-// setWords is a SET of 16 bytes of key and 32 of value.
+// setWords is a SET with a key of 16 bytes and a value of 32.
 var setWords = []string{"SET", "{key}", "{value:32}"}

@@ -10,7 +10,7 @@ import (
 
 const expiringKeys = 1_000_000
 
-// expiry lets a million keys expire within a second while 50 clients read and write others.
+// expiry makes a million keys expire within a second while 50 clients read and write other keys.
 func expiry(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := min(uint64(expiringKeys), e.Keys)

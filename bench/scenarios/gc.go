@@ -27,8 +27,8 @@ var garbagePhases = []garbagePhase{
 	{"INCR", []string{"INCR", "n{key}"}},
 }
 
-// garbage measures the cost of the Go runtime: the collector's CPU, by its own trace, and allocations per request, by
-// heap profiles.
+// garbage measures the cost of the Go runtime. It reads the collector's CPU time from its trace, and allocations per
+// request from heap profiles.
 func garbage(e *Env) (*report.Section, error) {
 	backends := e.Backends()[:4]
 	s := e.section("gc", backends,
@@ -92,14 +92,14 @@ func garbage(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// allocated is what was allocated for a request, a value per run.
+// allocated has the allocations per request, with one value per run.
 type allocated struct{ objects, bytes report.Sample }
 
 func (a *allocated) add(objects, bytes float64) {
 	a.objects, a.bytes = append(a.objects, objects), append(a.bytes, bytes)
 }
 
-// garbageServer returns a server with many keys.
+// garbageServer starts a server with many keys.
 func (e *Env) garbageServer(c Contender, godebug string) (*Server, error) {
 	s, err := e.Begin(c, Start{Env: []string{"GODEBUG=" + godebug}})
 	if err != nil {
@@ -115,7 +115,7 @@ func (e *Env) garbageServer(c Contender, godebug string) (*Server, error) {
 	return s, nil
 }
 
-// underGarbageLoad loads s with each phase while during runs, and returns the CPU time of s under load.
+// underGarbageLoad loads s with each phase in turn while during runs. It returns the CPU time of s under load.
 func (s *Server) underGarbageLoad(during func(p garbagePhase) error) (used time.Duration, err error) {
 	for _, p := range garbagePhases {
 		keys := s.env.ManyKeys
@@ -144,7 +144,7 @@ func (s *Server) underGarbageLoad(during func(p garbagePhase) error) (used time.
 	return used, nil
 }
 
-// collections returns the collector's trace under load, and the server's CPU time meanwhile.
+// collections returns the collector's trace under load, and the server's CPU time under load.
 func (e *Env) collections(c Contender) (trace gcTrace, used time.Duration, err error) {
 	s, err := e.garbageServer(c, "gctrace=1")
 	if err != nil {
@@ -162,7 +162,7 @@ func (e *Env) collections(c Contender) (trace gcTrace, used time.Duration, err e
 	return gcTrace{after.cycles - before.cycles, after.cpu - before.cpu}, used, err
 }
 
-// allocations reports what a request of each phase allocates.
+// allocations reports the allocations per request of each phase.
 func (e *Env) allocations(c Contender, tell func(p garbagePhase, by allocator, objects, bytes float64)) error {
 	s, err := e.garbageServer(c, "memprofilerate=1")
 	if err != nil {
@@ -185,7 +185,7 @@ func (e *Env) allocations(c Contender, tell func(p garbagePhase, by allocator, o
 	return err
 }
 
-// allocate returns the server's allocations in some time, and how many commands it ran meanwhile.
+// allocate returns the server's allocations during a time, and the number of commands that it ran meanwhile.
 func (s *Server) allocate(length time.Duration) (made allocations, requests float64, err error) {
 	var at [2]struct {
 		made     allocations
@@ -211,7 +211,7 @@ func fixed5(v float64) string { return strconv.FormatFloat(v, 'f', 5, 64) }
 
 func fixed4(v float64) string { return strconv.FormatFloat(v, 'f', 4, 64) }
 
-// A gcTrace is the sum of gctrace lines.
+// A gcTrace is the sum of several lines of gctrace.
 type gcTrace struct {
 	cycles int
 	cpu    time.Duration
@@ -235,8 +235,8 @@ func readTrace(s *Server) (t gcTrace, err error) {
 
 var traceCPU = regexp.MustCompile(`^gc \d+ @.* ([0-9.+/]+) ms cpu,`)
 
-// parseTrace sums a line's CPU: "gc 3 @0.1s 2%: 0.01+0.3+0.005 ms clock, 0.06+0.14/0.25/0.1+0.02 ms cpu, 4->4->1 MB,
-// …".
+// parseTrace sums up the CPU times in a line: "gc 3 @0.1s 2%: 0.01+0.3+0.005 ms clock, 0.06+0.14/0.25/0.1+0.02 ms cpu,
+// 4->4->1 MB, …".
 // Source: package runtime, GODEBUG gctrace.
 func parseTrace(line string) (time.Duration, bool) {
 	m := traceCPU.FindStringSubmatch(line)

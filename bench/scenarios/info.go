@@ -14,7 +14,7 @@ import (
 // Info is INFO's fields by name.
 type Info map[string]string
 
-// Info requests all fields.
+// Info returns all fields of the server's INFO.
 func (s *Server) Info() (Info, error) {
 	v, err := s.Do("INFO", "everything")
 	if err != nil {
@@ -33,19 +33,19 @@ func parseInfo(text string) Info {
 	return info
 }
 
-// Int returns a field as a number; false if it is missing or not a number.
+// Int returns a field as a number. It returns false if the field is missing or not a number.
 func (i Info) Int(name string) (int64, bool) {
 	n, err := strconv.ParseInt(i[name], 10, 64)
 	return n, err == nil
 }
 
-// Float is Int for fractions.
+// Float is Int for numbers with a fraction.
 func (i Info) Float(name string) (float64, bool) {
 	n, err := strconv.ParseFloat(i[name], 64)
 	return n, err == nil
 }
 
-// number returns a field that must exist.
+// number returns a field of INFO as a number. The field must exist.
 func (s *Server) number(name string) (int64, error) {
 	info, err := s.Info()
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) number(name string) (int64, error) {
 	return n, nil
 }
 
-// Turns is spindle's report of its longest turn since ResetTurns.
+// Turns describes spindle's longest turn since ResetTurns.
 type Turns struct {
 	Wall, CPU time.Duration
 	HasCPU    bool // the server also counts thread CPU time
@@ -72,7 +72,7 @@ type longTurn struct {
 	wall, cpu time.Duration
 }
 
-// parseLongTurns reads INFO's long_turns.
+// parseLongTurns parses INFO's long_turns.
 func parseLongTurns(line string) (turns []longTurn, err error) {
 	for entry := range strings.SplitSeq(line, ";") {
 		var began, wall, cpu int64
@@ -87,9 +87,10 @@ func parseLongTurns(line string) (turns []longTurn, err error) {
 	return turns, nil
 }
 
-// without returns the length of the longest turn, less the time in which other processes had the processor. A turn's
+// without returns the length of the longest turn, without the time in which other processes had the processor. A turn's
 // length is its CPU time, or its wall time minus the gaps within it if that is less. A gap may hide work of the kernel
-// for the turn, so reports also show the CPU time. Turns that are not on the list were no longer than its last.
+// for the turn, so reports also show the CPU time. Turns that are not on the list were no longer than the last one on
+// it.
 func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 	for _, x := range t.Long {
 		end, held := x.began+x.wall.Microseconds(), int64(0)
@@ -106,8 +107,8 @@ func (t Turns) without(gaps []process.Gap) (longest time.Duration) {
 
 const longTurnsKept = 16 // by the server
 
-// ResetTurns restarts the longest turn. Spindle then also measures the CPU time of turns, with two system calls each.
-// So it is for scenarios about turns, not about CPU per request.
+// ResetTurns resets the longest turn. After it, spindle also measures the CPU time of turns, with two system calls
+// each. So ResetTurns is for scenarios about turns, not about CPU per request.
 func (s *Server) ResetTurns() error {
 	if s.Kind == Spindle {
 		if _, err := s.Do("CONFIG", "SET", "measure-turn-cpu", "yes"); err != nil {
@@ -118,7 +119,7 @@ func (s *Server) ResetTurns() error {
 	return err
 }
 
-// Turns reads the longest turn. For Redis it is unknown.
+// Turns returns the longest turn. For Redis it is unknown.
 func (s *Server) Turns() (t Turns, err error) {
 	if s.Kind != Spindle {
 		return t, nil
@@ -137,7 +138,7 @@ func (s *Server) Turns() (t Turns, err error) {
 		HasCPU: hasCPU && cpu > 0, Known: known}, nil
 }
 
-// fromAdmin fetches path from the admin address, which may take up to limit to produce it.
+// fromAdmin fetches path from the admin address, which may take up to limit to produce the reply.
 func (s *Server) fromAdmin(path string, limit time.Duration) ([]byte, error) {
 	client := http.Client{Timeout: limit + time.Minute}
 	response, err := client.Get("http://" + s.Admin + path)
@@ -151,7 +152,7 @@ func (s *Server) fromAdmin(path string, limit time.Duration) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// Metrics returns the samples of /metrics that have no label.
+// Metrics returns the samples of /metrics that have no labels.
 func (s *Server) Metrics() (map[string]float64, error) {
 	text, err := s.fromAdmin("/metrics", 0)
 	return parseMetrics(string(text)), err

@@ -6,8 +6,8 @@ import (
 	"spindle/bench/report"
 )
 
-// insight compares a default server, which observes itself, with one that has all of that off. costTable compares with
-// the first contender, so the one without comes first.
+// insight compares a default server, which observes itself, with a server without that. costTable compares with the
+// first contender, so the server without insight comes first.
 func insight(e *Env) (*report.Section, error) {
 	off := e.Ours().With("spindle, insight off", "--hot-keys", "no", "--big-keys", "no", "--reply-latency", "no",
 		"--stall-threshold", "0")

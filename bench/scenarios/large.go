@@ -19,7 +19,7 @@ type largeCase struct {
 	connections int
 }
 
-// overlap is the part of two sets that is in both: one element of so many.
+// overlap determines the common part of two sets: one element in overlap is in both.
 const overlap = 100
 
 func largeCases(e *Env) []largeCase {
@@ -65,7 +65,7 @@ func largeCases(e *Env) []largeCase {
 	}
 }
 
-// anywhere returns requests for ten elements at places all over n, the same on every server.
+// anywhere returns requests for ten elements at random places among n. The places are the same on every server.
 func anywhere(n uint64, request func(at, end string) load.Command) (mix []load.Command) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 256 {

@@ -8,14 +8,14 @@ import (
 	"spindle/bench/report"
 )
 
-// latencyRates are requests a second without pipelining. At the lowest a server mostly sleeps; the highest is more than
-// one core of Redis can answer here.
+// latencyRates has numbers of requests a second, without pipelining. At the lowest rate a server mostly sleeps. The
+// highest rate is more than Redis can handle on one core here.
 var latencyRates = []float64{10, 50, 500, 10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
 
-// judged is the number of requests that a p99 needs for a verdict.
+// judged is the least number of requests from which a p99 gets a verdict.
 const judged = 1000
 
-// latency asks at fixed rates and measures from the intended time.
+// latency sends requests at fixed rates, and measures latency from the intended time.
 func latency(e *Env) (*report.Section, error) {
 	contenders := append(append([]Contender{e.Reference}, e.Also...),
 		e.Ours().With("spindle gnet", "--reactor-backend", "gnet"),

@@ -9,8 +9,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A freeing is one way to free much memory at once. prepare fills. act frees, and returns when the server reports that
-// it is freed.
+// A freeing is one way to free much memory at once. prepare fills the server. act frees, and returns when the server
+// reports that the memory is freed.
 type freeing struct {
 	name    string
 	prepare func(*Server) error
@@ -186,7 +186,7 @@ func (s *Server) untilEmpty() error {
 	return err
 }
 
-// setBig sends a value of n bytes without holding it.
+// setBig sends a value of n bytes without having all of it in memory.
 func (s *Server) setBig(key string, n int) error {
 	conn := s.Client.Conn()
 	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {

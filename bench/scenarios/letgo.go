@@ -8,14 +8,14 @@ import (
 	"spindle/bench/report"
 )
 
-// A letting is one way in which a value becomes unreachable. Each finds the value at "victim".
+// A letting is one way in which a value becomes unreachable. The value is at the key "victim".
 type letting struct {
 	name string
 	act  [][]any
 	gone func(*Server) (bool, error) // nil: when the replies have come
 }
 
-// resting frees nothing: it shows how long turns take on this machine anyway.
+// resting frees nothing. It shows how long turns take on this machine in any case.
 var resting = letting{name: "nothing"}
 
 func lettings() []letting {
@@ -36,10 +36,10 @@ func lettings() []letting {
 // letGoLimit is the design's limit for a turn that drops a value of any size.
 const letGoLimit = 100 * time.Microsecond
 
-// letGoTimes is how often spindle drops a value in each way.
+// letGoTimes is how many times spindle drops a value in each way.
 const letGoTimes = 5
 
-// letGo drops values of many elements, of each type in each way.
+// letGo measures how values of many elements are dropped, of each type in each way.
 func letGo(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.ManyKeys)
@@ -155,7 +155,7 @@ func (e *Env) letGoOnce(who Contender, c *collection, n uint64, ways []letting,
 	return nil
 }
 
-// watchLetting drops one value and watches.
+// watchLetting drops one value and watches the server.
 func (s *Server) watchLetting(l letting) (sight Sight, took time.Duration, err error) {
 	w, err := s.watch(load.KeySpace{First: 999_999_000_000, Count: 1})
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Server) watchLetting(l letting) (sight Sight, took time.Duration, err e
 	return sight, took, err
 }
 
-// letGo sends a letting's commands, waits until the value is gone, and then some time for it to be freed.
+// letGo sends a letting's commands, waits until the value is gone, and then waits for some time so that it is freed.
 func (s *Server) letGo(l letting) (took time.Duration, err error) {
 	began := time.Now()
 	for _, args := range l.act {
@@ -195,7 +195,7 @@ func (s *Server) letGo(l letting) (took time.Duration, err error) {
 	return took, nil
 }
 
-// untilFreed waits until nothing is left to be freed.
+// untilFreed waits until no more memory is to be freed.
 func (s *Server) untilFreed() error {
 	_, err := s.until(5*time.Minute, 10*time.Millisecond, "the end of freeing", func() (bool, error) {
 		n, err := s.number("lazyfree_pending_objects")

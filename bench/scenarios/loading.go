@@ -10,8 +10,8 @@ import (
 	"spindle/bench/report"
 )
 
-// loading starts every server on the file of every server that could write one. It does so on one core, and on all
-// cores, as at the start of a machine without other work.
+// loading starts every server on the files of all servers that can write one. It does so on one core. It also does so
+// on all cores, as at the start of a machine without other work.
 func loading(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("loading", contenders,
@@ -53,7 +53,7 @@ func loading(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// Where a server runs while it loads.
+// A server loads on one core, or on all cores.
 const (
 	oneCore  = "one core"
 	allCores = "all cores"
@@ -61,7 +61,7 @@ const (
 
 type loadCost struct{ took, cpu, peak report.Sample }
 
-// loads are the measurements of one run of the scenario.
+// loads has the measurements of one run of the scenario.
 type loads struct {
 	e                 *Env
 	costs             map[string]*loadCost
@@ -76,7 +76,7 @@ func (l *loads) at(reader, writer, place string) *loadCost {
 	return l.costs[key]
 }
 
-// measure starts c on each writer's file once.
+// measure starts c once on the file of each writer.
 func (l *loads) measure(c Contender, writers []Contender, place string) error {
 	e := l.e
 	cpus := &e.ServerCPUs

@@ -9,7 +9,7 @@ import (
 	"spindle/bench/report"
 )
 
-// longReadCases are commands that read all of a large value, or of all keys.
+// longReadCases returns commands that read all of a large value, or all keys.
 func longReadCases() [][]any {
 	return [][]any{
 		{"KEYS", "*"}, {"SMEMBERS", "set"}, {"SINTER", "set", "set2"}, {"SUNION", "set", "set2"}, {"SDIFF", "set", "set2"},
@@ -19,13 +19,13 @@ func longReadCases() [][]any {
 	}
 }
 
-// longReadCalls is how often each command is called while the probe asks.
+// longReadCalls is the number of calls of each command while the probe sends requests.
 const longReadCalls = 5
 
-// longReadLimit is the longest that the probe may wait.
+// longReadLimit is the longest wait that is allowed for the probe.
 const longReadLimit = 2 * time.Millisecond
 
-// longReads calls commands that read many elements, beside a probe.
+// longReads measures commands that read many elements, while a probe sends requests.
 func longReads(e *Env) (*report.Section, error) {
 	inline := e.Ours().With("spindle, in the turn", "--long-read-elements", "0")
 	contenders := append(e.Pair(), inline)
@@ -114,7 +114,7 @@ func (e *Env) longReadsOnce(who Contender, n uint64, cases [][]any,
 	return nil
 }
 
-// watchLongRead calls a command some times and watches. took and work are for one call.
+// watchLongRead calls a command several times and watches the server. took and work are per call.
 func (s *Server) watchLongRead(args []any) (sight Sight, took, work time.Duration, err error) {
 	w, err := s.watch(load.KeySpace{First: 999_999_000_000, Count: 1})
 	if err != nil {

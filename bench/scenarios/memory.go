@@ -19,7 +19,7 @@ var shapes = []shape{
 	{"16 B key, integer value", []string{"SET", "{key}", "{number}"}, 45},
 }
 
-// memory fills a fresh server with one shape and divides the growth of its memory.
+// memory fills a fresh server with one shape of key, and divides the growth of its memory by the number of keys.
 func memory(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	sizes := []uint64{e.Keys}

@@ -9,9 +9,9 @@ import (
 	"spindle/bench/load"
 )
 
-// Profile puts a mixed load on spindle and writes its CPU profile to file. It has more reads than writes, more strings
-// than collections, three depths, keys with and without deadlines, and hot and cold keys. There is a save in the middle
-// and a load at the end. The profile is for the compiler, so the mix matters, not the speed.
+// Profile puts a mixed load on spindle and writes its CPU profile to file. The load has more reads than writes, more
+// strings than collections, three depths, keys with and without deadlines, and hot and cold keys. There is a save in
+// the middle and a load at the end. The profile is for the compiler, so the mix matters, not the speed.
 func Profile(e *Env, file string) error {
 	s, err := e.Begin(e.Ours(), Start{})
 	if err != nil {
@@ -83,7 +83,7 @@ func Profile(e *Env, file string) error {
 	return <-profile
 }
 
-// profile fetches the CPU profile of the next time length. It replaces file only by a complete one.
+// profile fetches the CPU profile of the next time length. It replaces file only when the profile is complete.
 func (s *Server) profile(file string, length time.Duration) error {
 	text, err := s.fromAdmin(fmt.Sprintf("/debug/pprof/profile?seconds=%d", max(1, int(length.Seconds()))), length)
 	if err != nil {

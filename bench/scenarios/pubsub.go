@@ -15,8 +15,8 @@ type audience struct {
 	limit                   map[int]float64 // by depth
 }
 
-// audiences have as many publishers as a server of one core can serve. Few publish to many subscribers, so that the
-// time goes into receivers.
+// audiences have as many publishers as a server on one core can serve. With many subscribers there are few publishers,
+// so that most of the time is spent on receivers.
 var audiences = []audience{
 	{0, 50, map[int]float64{1: 0.95, 16: 0.60}},
 	{1, 50, map[int]float64{1: 0.95, 16: 0.60}},
@@ -28,13 +28,14 @@ func (a *audience) name() string {
 	return "PUBLISH to " + report.Thousands(float64(a.subscribers))
 }
 
-// crowd is the number of subscribers for which servers are measured one after the other: the load's process cannot open
-// enough connections for all.
+// crowd is the number of subscribers for which servers are measured one after the other. The load's process cannot open
+// enough connections for all servers at once.
 const crowd = 5000
 
 const channel = "channel:of:bench"
 
-// pubsub measures PUBLISH by the number of subscribers, and the memory of a subscriber beyond its connection.
+// pubsub measures the cost of PUBLISH by the number of subscribers. It also measures the memory of a subscriber beyond
+// its connection.
 func pubsub(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	for i := range contenders {
@@ -135,7 +136,7 @@ func (e *Env) subscriberMemory(s *report.Section, contenders []Contender) error 
 	return nil
 }
 
-// memoryUnder returns the growth of a fresh server's resident memory when a whole load is connected and running.
+// memoryUnder returns how much a fresh server's resident memory grows when the whole load is connected and running.
 func (e *Env) memoryUnder(c Contender, spec load.Spec) (int64, error) {
 	server, err := e.Begin(c, Start{})
 	if err != nil {

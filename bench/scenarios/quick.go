@@ -8,8 +8,8 @@ import (
 	"spindle/bench/report"
 )
 
-// Quick is the comparison for daily use: under a minute, nothing written. Its runs are short and few, with an error of
-// about 5 %.
+// Quick is the comparison for daily use. It takes less than a minute and writes no files. Its runs are short and few,
+// with an error of about 5 %.
 func Quick(e *Env, out io.Writer) error {
 	began := time.Now()
 	contenders := []Contender{e.Reference, e.Ours()}

@@ -10,14 +10,14 @@ import (
 	"spindle/bench/report"
 )
 
-// An attached holds the figures of a replica.
+// An attached has the figures of a replica.
 type attached struct {
 	cpu        report.Sample // ns of CPU time per applied command
 	took       report.Sample // ns from REPLICAOF to link up
 	grew, turn report.Sample // of the primary meanwhile: its greatest RSS over the RSS before, its longest turn in ns
 }
 
-// replicas measures the cost of a command on a replica, and the time of a full synchronisation.
+// replicas measures the cost of a command on a replica, and the duration of a full synchronisation.
 func replicas(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	applied := uint64(max(e.Duration.Seconds(), 0.1) * 1e6)
@@ -74,7 +74,7 @@ func replicas(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// applyOnce makes c follow a primary that gets writes.
+// applyOnce makes c replicate a primary that gets writes.
 func (e *Env) applyOnce(c Contender, commands uint64, x *attached) error {
 	primary, err := e.Begin(e.Reference.With("primary"),
 		Start{CPUs: &e.LoadCPUs, Args: []string{"--client-output-buffer-limit", "replica 0 0 0"}})
@@ -106,7 +106,7 @@ func (e *Env) applyOnce(c Contender, commands uint64, x *attached) error {
 	return err
 }
 
-// syncOnce makes c follow a full server of the same kind.
+// syncOnce makes c replicate a filled server of the same kind.
 func (e *Env) syncOnce(c Contender, x *attached) error {
 	all := &process.CPUs{}
 	primary, err := e.Begin(c, Start{CPUs: all, Args: []string{"--repl-diskless-sync-delay", "0"}})

@@ -197,8 +197,8 @@ func TestTurnTargetUsesTheWorstRun(t *testing.T) {
 	}
 }
 
-// TestTurnTargetOfWays: stalls that also occur at rest are not counted against the server. Long turns that are usual in
-// one way, or much more frequent than at rest, are.
+// TestTurnTargetOfWays: stalls that also occur without load are not attributed to the server. Long turns that are usual
+// in one way of dropping, or much more frequent than without load, are.
 func TestTurnTargetOfWays(t *testing.T) {
 	of := func(own ...float64) *sights { return &sights{cpu: own, own: own} }
 	calm, one, two, rule := of(2e4, 5e4, 9e4), of(2e4, 5e4, 2.5e5), of(2.8e5, 5e4, 9e4), of(2e4, 2e5, 2.5e5)
@@ -223,7 +223,8 @@ func TestTurnTargetOfWays(t *testing.T) {
 	}
 }
 
-// TestWithoutGaps: time that the machine took away during a turn does not count. Gaps outside a turn change nothing.
+// TestWithoutGaps: the time that the machine took away during a turn does not count. Gaps outside a turn change
+// nothing.
 func TestWithoutGaps(t *testing.T) {
 	long, err := parseLongTurns("began=1000000,usec=16000,cpu_usec=15000;began=5000000,usec=900,cpu_usec=300")
 	if err != nil || len(long) != 2 {
@@ -259,7 +260,7 @@ func TestWithoutGaps(t *testing.T) {
 	}
 }
 
-// testEnv compares redis-server with itself: the test is about the bench.
+// testEnv returns an Env that compares redis-server with itself, because the tests are about the bench.
 func testEnv(t *testing.T, port int) *Env {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -394,7 +395,7 @@ func TestCollections(t *testing.T) {
 	}
 }
 
-// TestTypeTests: each of redis-benchmark's tests runs without an error, and removes all elements it should remove.
+// TestTypeTests: each of redis-benchmark's tests runs without an error, and removes all elements that it should remove.
 func TestTypeTests(t *testing.T) {
 	e := testEnv(t, 21470)
 	e.Duration, e.Warmup = 10*time.Millisecond, time.Millisecond

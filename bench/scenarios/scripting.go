@@ -22,7 +22,7 @@ type scriptTest struct {
 // scriptPipelines are the depths at which scripts are called.
 var scriptPipelines = []int{1, 16}
 
-// short is the target of scripts that mostly call redis.call, long that of the others.
+// short has the targets of scripts that mostly call redis.call, and long has those of the others.
 var (
 	short = map[int]float64{1: 0.95, 16: 0.80}
 	long  = map[int]float64{1: 1, 16: 1}
@@ -84,13 +84,13 @@ for i = 1, 100 do
 	list[i] = {id = i, name = 'item number ' .. i, price = i * 1.25, tags = {'red', 'round', 'small'}, stock = i % 2 == 0}
 end`
 
-// sha returns the name that SCRIPT LOAD gives.
+// sha returns the digest that SCRIPT LOAD returns.
 func (t *scriptTest) sha() string {
 	sum := sha1.Sum([]byte(t.source))
 	return hex.EncodeToString(sum[:])
 }
 
-// scriptRate is a guess at how many of the shortest scripts a second the faster server runs, by depth.
+// scriptRate is a guess of how many of the shortest scripts the faster server runs per second, by depth.
 var scriptRate = map[int]float64{1: 100e3, 16: 500e3}
 
 // scripting measures EVALSHA of typical scripts.
@@ -152,7 +152,7 @@ func scripting(e *Env) (*report.Section, error) {
 	return s, e.scriptGarbage(s)
 }
 
-// figure judges the CPU of one cell.
+// figure returns the figure, with a verdict, of the CPU time of one cell.
 func (m matrix) figure(reference, ours string, at cell, what string, limit float64) report.Figure {
 	base, x := m.at(reference, at).cpu, m.at(ours, at).cpu
 	ratio := x.Ratio(base)
@@ -162,7 +162,7 @@ func (m matrix) figure(reference, ours string, at cell, what string, limit float
 		Verdict:   report.Judge(ratio, limit, max(1, limit))}
 }
 
-// empty removes all keys and waits until they are freed.
+// empty removes all keys and waits until their memory is freed.
 func (s *Server) empty() error {
 	if _, err := s.Do("FLUSHALL"); err != nil {
 		return err
@@ -170,10 +170,10 @@ func (s *Server) empty() error {
 	return s.untilFreed()
 }
 
-// garbageOfScripts is how many of the first scripts have a target for allocations.
+// garbageOfScripts is the number of scripts, from the first, that have a target for allocations.
 const garbageOfScripts = 3
 
-// scriptGarbage measures what calls of the first scripts allocate on the Go heap.
+// scriptGarbage measures the allocations on the Go heap by calls of the first scripts.
 func (e *Env) scriptGarbage(s *report.Section) error {
 	server, err := e.Begin(e.Ours(), Start{Env: []string{"GODEBUG=memprofilerate=1"}})
 	if err != nil {
@@ -202,7 +202,7 @@ func (e *Env) scriptGarbage(s *report.Section) error {
 	return nil
 }
 
-// allocationsOf returns the average Go allocations of a call of command, under a load of such requests.
+// allocationsOf returns the average Go allocations of a call of command, under a load of such calls.
 func (s *Server) allocationsOf(command string, words []string) (objects, bytes float64, err error) {
 	runner, err := s.StartLoad(load.Spec{Connections: 50, Pipeline: 16, Duration: time.Hour,
 		Mix: []load.Command{load.Request(words...)}, Keys: load.KeySpace{Count: 1000}})

@@ -33,7 +33,7 @@ type Server struct {
 	done chan error
 }
 
-// A Start has the options of a server's start beyond its contender's.
+// A Start has further options for the start of a contender.
 type Start struct {
 	Args []string
 	Env  []string
@@ -43,12 +43,13 @@ type Start struct {
 	Wait time.Duration // until it answers; 0: 20 s
 }
 
-// arguments are common to all: no automatic saves, DEBUG allowed from this machine.
+// arguments returns the arguments of c, with those common to all: no automatic saves, and DEBUG allowed from this
+// machine.
 func (c Contender) arguments() []string {
 	return append([]string{"--save", "", "--enable-debug-command", "local"}, c.Args...)
 }
 
-// Begin starts c and waits until it answers.
+// Begin starts c and waits until it replies.
 func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 	s := &Server{Contender: c, env: e, Dir: start.Dir, cpus: e.ServerCPUs, done: make(chan error, 1)}
 	if start.CPUs != nil {
@@ -98,7 +99,7 @@ func (e *Env) Begin(c Contender, start Start) (*Server, error) {
 	return s, nil
 }
 
-// port returns the next of our ports on which no server listens.
+// port returns the next port of the bench's range on which no server listens.
 func (e *Env) port() (int, error) {
 	count := max(e.ports, 20)
 	for range count {
@@ -115,7 +116,7 @@ func (e *Env) port() (int, error) {
 // errLoading means that the server runs but has not read its file yet.
 var errLoading = errors.New("the server is loading")
 
-// await asks until the server answers a PING.
+// await sends PING until the server replies.
 func (s *Server) await(limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for {
@@ -165,7 +166,7 @@ func (s *Server) End() {
 	_ = os.RemoveAll(s.Dir) // Env.Scratch is removed as a whole at the end
 }
 
-// Stop is End that keeps the data.
+// Stop is End, but keeps the data.
 func (s *Server) Stop() {
 	if s.Client != nil {
 		s.Client.Close()
@@ -188,7 +189,7 @@ func (s *Server) logTail() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Do sends a request to the server; an error reply is an error.
+// Do sends a request to the server. An error reply is returned as an error.
 func (s *Server) Do(args ...any) (respclient.Value, error) {
 	v, err := s.Client.Do(args...)
 	if err == nil {
@@ -200,7 +201,7 @@ func (s *Server) Do(args ...any) (respclient.Value, error) {
 	return v, nil
 }
 
-// Load runs spec against the server and reads its CPU clock meanwhile.
+// Load runs spec against the server, and reads its CPU clock during the run.
 func (s *Server) Load(spec load.Spec) (*load.Result, error) {
 	r, err := s.StartLoad(spec)
 	if err != nil {
@@ -209,7 +210,7 @@ func (s *Server) Load(spec load.Spec) (*load.Result, error) {
 	return s.finish(r)
 }
 
-// StartLoad is Load that does not wait.
+// StartLoad is Load without waiting for the end.
 func (s *Server) StartLoad(spec load.Spec) (*load.Runner, error) {
 	return load.Start(s.address(spec), s.env.LoadCPUs)
 }
@@ -220,7 +221,7 @@ func (s *Server) address(spec load.Spec) load.Spec {
 	return spec
 }
 
-// finish waits for a run.
+// finish waits for a run and returns its result.
 func (s *Server) finish(r *load.Runner) (*load.Result, error) {
 	result, err := r.Wait()
 	if err != nil {
@@ -229,7 +230,7 @@ func (s *Server) finish(r *load.Runner) (*load.Result, error) {
 	return result, s.refuseErrors(result)
 }
 
-// refuseErrors refuses a run's figures if the server replied errors: an error is cheaper than a result.
+// refuseErrors returns an error if the server sent error replies, because an error is cheaper than a result.
 func (s *Server) refuseErrors(r *load.Result) error {
 	if r.Errors > 0 {
 		return fmt.Errorf("%s answered %d requests with errors, the first: %s", s.Name, r.Errors, r.FirstErr)
@@ -237,7 +238,7 @@ func (s *Server) refuseErrors(r *load.Result) error {
 	return nil
 }
 
-// Fill runs spec and insists on every reply.
+// Fill runs spec and returns an error unless every reply comes.
 func (s *Server) Fill(spec load.Spec) error {
 	r, err := s.Load(spec)
 	if err != nil {

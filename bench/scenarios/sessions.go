@@ -26,7 +26,7 @@ var manySessions = []session{
 	{name: "GET, beside a MONITOR", monitor: true},
 }
 
-// sessions measures what a session's state adds to a GET.
+// sessions measures how much a session's state adds to the cost of a GET.
 func sessions(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	for i := range contenders {
@@ -59,7 +59,7 @@ func sessions(e *Env) (*report.Section, error) {
 		if err != nil {
 			return err
 		}
-		// The connections are closed again, but the table keeps the keys they read.
+		// These connections are closed again, but the tracking table keeps the keys that they have read.
 		if err := server.Fill(tracked(fill(e.Keys, 0, "GET", "{key}"))); err != nil {
 			return err
 		}
@@ -115,13 +115,13 @@ func sessions(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// tracked returns spec over one connection with CLIENT TRACKING.
+// tracked returns spec with a single connection, which has sent CLIENT TRACKING.
 func tracked(spec load.Spec) load.Spec {
 	spec.Connections, spec.Prelude = 1, [][]string{{"HELLO", "3"}, {"CLIENT", "TRACKING", "ON"}}
 	return spec
 }
 
-// monitor opens a connection in MONITOR, and drops its lines until it is closed.
+// monitor opens a connection that runs MONITOR, and drops the received lines until it is closed.
 func (s *Server) monitor() (net.Conn, error) {
 	c, err := net.Dial("tcp", s.Address)
 	if err != nil {

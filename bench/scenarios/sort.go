@@ -17,7 +17,7 @@ type sortCase struct {
 	args []any // after the key
 }
 
-// sortCalls is how many elements all calls of one case sort together, at least.
+// sortCalls is the least number of elements that all calls of one case sort together.
 const sortCalls = 2_000_000
 
 var sortKinds = []struct {
@@ -49,7 +49,7 @@ func (c *sortCase) name() string {
 	return fmt.Sprintf("%s %s%s", report.Thousands(float64(c.n)), c.kind, limit)
 }
 
-// sorting measures SORT of lists of numbers, by the server's own statistics of the command.
+// sorting measures SORT of lists of numbers. It uses the server's own statistics of the command.
 func sorting(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	s := e.section("sort", contenders,
@@ -88,7 +88,7 @@ func sorting(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// sortOnce fills one server with the lists, the same for each contender of a run, and calls every case.
+// sortOnce fills one server with the lists and calls every case. In one run all contenders get the same lists.
 func (e *Env) sortOnce(who Contender, run int, cases []sortCase, seen func(c *sortCase, mean time.Duration)) error {
 	s, err := e.Begin(who, Start{})
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Server) fillNumbers(c *sortCase, r *rand.Rand) error {
 	return nil
 }
 
-// meanCall returns the average time of a command's call since CONFIG RESETSTAT, by the server's statistics.
+// meanCall returns the average duration of a command's calls since CONFIG RESETSTAT, from the server's statistics.
 func (s *Server) meanCall(name string) (time.Duration, error) {
 	calls, took, err := s.booked(name)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) meanCall(name string) (time.Duration, error) {
 	return took / time.Duration(calls), nil
 }
 
-// booked returns how often a command was called since CONFIG RESETSTAT, at least 1, and its total time.
+// booked returns the number of calls of a command since CONFIG RESETSTAT, at least 1, and their total duration.
 func (s *Server) booked(name string) (calls int64, took time.Duration, err error) {
 	v, err := s.Do("INFO", "commandstats")
 	if err != nil {

@@ -17,7 +17,7 @@ type workload struct {
 	words []string
 }
 
-// workloads are the requests with a target in the design, and two similar ones. INCR has its own keys: they hold
+// workloads has the requests with a target in the design, and two similar ones. INCR has its own keys, which hold
 // numbers.
 var workloads = []workload{
 	{"GET", []string{"GET", "{key}"}},
@@ -36,7 +36,7 @@ func msetWords(n int) []string {
 
 var pipelines = []int{1, 16, 64}
 
-// A cell is one workload at one depth; cost collects the figures of its runs.
+// A cell is one workload at one depth. A cost has the figures of all its runs.
 type cell struct {
 	workload string
 	pipeline int
@@ -47,7 +47,7 @@ type cost struct {
 	server, load                  report.Sample
 }
 
-// add adds one run's slices. Latency is the run's, everything else a slice's.
+// add adds the slices of one run. There is one latency per run, and one value per slice of everything else.
 func (c *cost) add(slices []load.Result) {
 	var latency load.Histogram
 	for i := range slices {
@@ -64,7 +64,7 @@ func (c *cost) add(slices []load.Result) {
 	c.max = append(c.max, float64(latency.Max()))
 }
 
-// A matrix is all costs, by contender.
+// A matrix has all costs, by contender and cell.
 type matrix map[string]map[cell]*cost
 
 func (m matrix) at(contender string, c cell) *cost {
@@ -116,7 +116,7 @@ func (e *Env) measure(contenders []Contender, workloads []workload, pipelines []
 		})
 }
 
-// slicesText describes how sideBySide measures.
+// slicesText returns a description of how sideBySide measures.
 func (e *Env) slicesText() string {
 	slices := e.slices()
 	return fmt.Sprintf("All servers run at once and are measured cell by cell, in slices that take turns: %d of %v for "+
@@ -126,7 +126,7 @@ func (e *Env) slicesText() string {
 		slices.Count, e.Duration/time.Duration(slices.Count), e.Warmup, min(e.Warmup, slices.Settle))
 }
 
-// cells returns the requested pairs of a workload's index and a depth, workload by workload.
+// cells returns the pairs of a workload's index and a depth that were requested, workload by workload.
 func (e *Env) cells(n int, name func(int) string, pipelines []int) (cells [][2]int) {
 	for i := range n {
 		for _, p := range pipelines {
@@ -138,7 +138,7 @@ func (e *Env) cells(n int, name func(int) string, pipelines []int) (cells [][2]i
 	return cells
 }
 
-// costTable compares the contenders at one pipeline depth. The first contender is the reference.
+// costTable compares the contenders at one pipeline depth. The first contender is the base of comparison.
 func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, pipeline int) report.Table {
 	t := report.Table{Title: fmt.Sprintf("Pipeline %d", pipeline),
 		Columns: []string{"command", "server", "CPU µs/request", "× redis", "requests/s", "p50 µs", "p99", "p99.9", "max",
@@ -172,7 +172,7 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 	return t
 }
 
-// costTargets are the design's, as shares of the reference's CPU.
+// costTargets has the design's targets, as shares of Redis's CPU time.
 var costTargets = []struct {
 	pipeline int
 	server   string
@@ -222,7 +222,7 @@ func (e *Env) costPlots(s *report.Section, m matrix, contenders []Contender) err
 	return nil
 }
 
-// plot draws one picture, if pictures are wanted, and adds it to the section.
+// plot draws one picture and adds it to the section, unless pictures are disabled.
 func (e *Env) plot(s *report.Section, name, caption string, draw func(file string) error) error {
 	if e.PlotDir == "" {
 		return nil
@@ -235,7 +235,7 @@ func (e *Env) plot(s *report.Section, name, caption string, draw func(file strin
 	return nil
 }
 
-// ioThreads gives server and load all cores, because a second thread on one core can only cost.
+// ioThreads lets the server and the load use all cores, because a second thread on one core can only cost more.
 func ioThreads(e *Env) (*report.Section, error) {
 	var contenders []Contender
 	for _, n := range []string{"1", "2"} {

@@ -22,7 +22,7 @@ import (
 	"spindle/tests/testkit/authority"
 )
 
-// A keyKind is a kind of key that a certificate may have.
+// A keyKind is a kind of private key for a certificate.
 type keyKind struct {
 	name string
 	make func() (crypto.Signer, error)
@@ -33,7 +33,7 @@ var keyKinds = []keyKind{
 	{"RSA-2048", func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) }},
 }
 
-// handshakes is how many are counted for a figure.
+// handshakes is the number of handshakes that are measured for a figure.
 const handshakes = 1000
 
 // overTLS measures GET and SET over TLS, and the cost of a handshake.
@@ -150,7 +150,7 @@ func writeCertificate(kind keyKind, certificate, key string) (*x509.CertPool, er
 	return roots, authority.Write(made, certificate, key)
 }
 
-// handshakes returns the server's average CPU time for a connection with one PING.
+// handshakes returns the server's average CPU time for a connection with a handshake and one PING.
 func (s *Server) handshakes(address string, roots *x509.CertPool) (time.Duration, error) {
 	before, err := process.CPUTime(s.PID)
 	if err != nil {

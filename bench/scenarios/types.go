@@ -7,7 +7,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A typeTest is one of redis-benchmark's tests, with our load: it sends the same requests, but a known number of them.
+// A typeTest is one of redis-benchmark's tests, run with our load. The load sends the same requests, but a known number
+// of them.
 type typeTest struct {
 	workload
 	filled *collection // a value of this type exists before the test
@@ -15,7 +16,7 @@ type typeTest struct {
 	keys   bool        // keys exist before the test, as for throughput
 }
 
-// shortList is the length of LRANGE's list.
+// shortList is the length of the list for LRANGE.
 const shortList = 600
 
 // collectionOf returns the collection of a type.
@@ -54,8 +55,8 @@ var typeTests = func() []typeTest {
 		typeTest{workload: workload{"XADD", []string{"XADD", "stream", "*", "field", "{value:32}"}}})
 }()
 
-// drainRate is a guess at how many requests a second the faster server answers, by depth. A test gets as many elements
-// as it would remove.
+// drainRate is a guess of how many requests a second the faster server handles, by depth. A test gets as many elements
+// as it would remove at this rate.
 var drainRate = map[int]float64{1: 120e3, 16: 1e6, 64: 1.5e6}
 
 // types measures every test of redis-benchmark -q at three depths.
@@ -109,13 +110,12 @@ func types(e *Env) (*report.Section, error) {
 	return s, nil
 }
 
-// isSingle reports whether a request is about one key and one element. PING is about none, LRANGE and MSET are about
-// many.
+// isSingle reports whether a request is about one key and one element. PING has none, and LRANGE and MSET have many.
 func (t *typeTest) isSingle() bool {
 	return t.words[0] != "PING" && t.words[0] != "LRANGE" && t.words[0] != "MSET"
 }
 
-// readyTypeTest prepares one cell and returns its load.
+// readyTypeTest prepares the server for one cell and returns the cell's load.
 func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err error) {
 	e := s.env
 	if _, err := s.Do("FLUSHALL"); err != nil {
@@ -142,7 +142,7 @@ func (s *Server) readyTypeTest(t *typeTest, pipeline int) (spec load.Spec, err e
 	return spec, nil
 }
 
-// typeFigure returns the figure of the test with the worst ratio to the reference, at one depth.
+// typeFigure returns the figure of the test with the worst ratio to Redis, at one depth.
 func typeFigure(m matrix, reference, ours, of string, tests []workload, pipeline int, limit float64) report.Figure {
 	worst, name := 0.0, ""
 	for _, w := range tests {

@@ -8,13 +8,14 @@ import (
 	"spindle/bench/report"
 )
 
-// valueSizes are lengths of values, in KB.
+// valueSizes has lengths of values, in KB.
 var valueSizes = []int{1, 4, 16, 64, 256}
 
-// longestBatch is how many KB a connection may have in flight: 50 of them are sent several times in a slice.
+// longestBatch is the maximum number of KB in flight on a connection, so that 50 batches are sent several times in a
+// slice.
 const longestBatch = 1 << 10
 
-// valuesTogether is how many bytes the values of one size have together.
+// valuesTogether is the total number of bytes of all values of one size.
 const valuesTogether = 64 << 20
 
 // values measures GET and SET by the length of the value.

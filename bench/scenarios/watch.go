@@ -9,8 +9,8 @@ import (
 	"spindle/bench/report"
 )
 
-// A watched time is a time in which stalls are observed from four sides. These are the server's own longest turn, a
-// client that asks 500 times a second, the core, and memory.
+// A watched is a time in which stalls are observed in four ways. These are the server's own longest turn, a client that
+// sends 500 requests a second, the core, and memory.
 type watched struct {
 	server  *Server
 	probe   *load.Runner
@@ -21,7 +21,7 @@ type watched struct {
 	closing bool
 }
 
-// A Sight holds the figures of a watched time.
+// A Sight has the figures of a watched time.
 type Sight struct {
 	Took   time.Duration
 	Turns  Turns
@@ -33,7 +33,7 @@ type Sight struct {
 
 const probeRate = 500
 
-// watch begins a watched time. keys are those that the probe reads.
+// watch begins a watched time. The probe reads keys.
 func (s *Server) watch(keys load.KeySpace) (*watched, error) {
 	w := &watched{server: s}
 	var err error
@@ -72,7 +72,7 @@ func (w *watched) end() (sight Sight, err error) {
 	return sight, err
 }
 
-// abandon ends everything when a scenario fails in between.
+// abandon ends everything when a scenario fails before end.
 func (w *watched) abandon() {
 	if w.closing {
 		return
@@ -86,7 +86,7 @@ func (w *watched) abandon() {
 var sightColumns = []string{"longest turn, CPU", "longest turn, wall", "without gaps", "probe p99", "probe max",
 	"machine stall, core", "machine stall, memory"}
 
-// sights are the figures of several runs.
+// sights has the figures of several runs.
 type sights struct{ cpu, wall, own, p99, max, stall, memory report.Sample }
 
 func (x *sights) add(s Sight) {
@@ -107,7 +107,8 @@ func (x *sights) add(s Sight) {
 	x.memory = append(x.memory, float64(s.Stalls.Memory))
 }
 
-// turn returns the figure for targets: the turn's own time if it is known for every run (Turns.without).
+// turn returns the figure to compare with targets. It is the turn's own time (Turns.without), if that is known for
+// every run.
 func (x *sights) turn() report.Sample {
 	switch {
 	case len(x.own) > 0 && len(x.own) == len(x.cpu):
@@ -124,14 +125,14 @@ func (x *sights) cells() []string {
 		x.memory.Text(report.Duration)}
 }
 
-// join adds the runs of y.
+// join adds the runs of y to x.
 func (x *sights) join(y *sights) {
 	x.cpu, x.wall, x.own = append(x.cpu, y.cpu...), append(x.wall, y.wall...), append(x.own, y.own...)
 	x.p99, x.max = append(x.p99, y.p99...), append(x.max, y.max...)
 	x.stall, x.memory = append(x.stall, y.stall...), append(x.memory, y.memory...)
 }
 
-// turnTarget judges the worst run, not the median: "no turn over 1 ms" is a claim about all.
+// turnTarget judges the worst run, not the median, because "no turn over 1 ms" is a claim about all turns.
 func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 	turn := ours.turn()
 	verdict := report.Judge(turn.Max(), float64(limit), nan)
@@ -147,7 +148,7 @@ func turnTarget(what string, limit time.Duration, ours *sights) report.Figure {
 
 // turnTargetOfWays is for a limit that this machine sometimes breaks whatever the server does. rest has the turns of
 // the same server without such work, watched as often and as long. The median of each way must be within the limit.
-// Only few more turns may be beyond it than at rest, and none far beyond the longest at rest.
+// Only few more turns may exceed it than in rest, and none by far the longest turn of rest.
 func turnTargetOfWays(what string, limit time.Duration, ways []*sights, rest *sights) report.Figure {
 	all, worst := &sights{}, report.Sample(nil)
 	for _, way := range ways {

@@ -15,7 +15,7 @@ type wholeCase struct {
 	payload bool // the last argument is DUMP's payload of "set"
 }
 
-// wholeCalls is how often each command is called on a server; the values are the same each time.
+// wholeCalls is the number of calls of each command on a server. The values are the same each time.
 const wholeCalls = 5
 
 func wholeCases(n int64) []wholeCase {
@@ -46,7 +46,7 @@ func wholeCases(n int64) []wholeCase {
 	return all
 }
 
-// whole measures commands whose turn is as long as a value, because their effect must be visible at once.
+// whole measures commands whose turn takes time proportional to a value, because their effect must be visible at once.
 func whole(e *Env) (*report.Section, error) {
 	contenders := e.Pair()
 	n := elements(e.Keys)
@@ -142,7 +142,7 @@ func (e *Env) wholeOnce(who Contender, n uint64, cases []wholeCase,
 	return nil
 }
 
-// callWhole prepares and calls a case once.
+// callWhole prepares a case and calls it once.
 func (s *Server) callWhole(c *wholeCase, payload string) (took time.Duration, turns Turns, err error) {
 	for _, args := range c.prepare {
 		if _, err := s.Do(args...); err != nil {

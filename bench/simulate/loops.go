@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Costs are in nanoseconds. A batch is what a client sends at once.
+// Costs has the costs of a batch in nanoseconds. A batch is the requests that a client sends at once.
 type Costs struct {
 	Before, BeforeEach Nanos // outside the turn before it: of a batch, and of each of its requests
 	After, AfterEach   Nanos // outside the turn after it: the reply's way to the socket
@@ -16,7 +16,7 @@ type Costs struct {
 	Client, ClientEach Nanos // of the load generator
 }
 
-// A Run is what is simulated.
+// A Run is the setting of a simulation.
 type Run struct {
 	Costs
 	Cores     int
@@ -32,7 +32,7 @@ type Run struct {
 	Time, Pre Nanos // simulated, and left out before that
 }
 
-// A Result is what a Run has shown.
+// A Result has the figures of a simulated Run.
 type Result struct {
 	PerSecond      float64 // requests
 	Median, P99    Nanos   // of a batch, from its sending to its reply
@@ -94,7 +94,7 @@ func btoi(is bool) int {
 	return 0
 }
 
-// A server is the loops, their turn, and the load generator.
+// A server has the loops, their turn, and the load generator.
 type server struct {
 	Run
 	machine, load *machine
@@ -113,7 +113,7 @@ type server struct {
 	took     Nanos
 }
 
-// play runs both machines until a time, in step.
+// play runs both machines up to a time, in step.
 func (s *server) play(until Nanos) {
 	for s.load != s.machine {
 		next := until
@@ -168,7 +168,7 @@ func (g *generator) run(work func(Nanos), sleep func()) {
 	}
 }
 
-// A loop is one event loop of the server.
+// A loop is one event loop of the simulated server.
 type loop struct {
 	s      *server
 	id     int
@@ -208,7 +208,7 @@ func (l *loop) run(work func(Nanos), sleep func()) {
 	}
 }
 
-// offer runs a batch, or publishes it.
+// offer runs a client's batch, or publishes it if the turn is taken.
 func (l *loop) offer(c *client, work func(Nanos), sleep func()) {
 	s := l.s
 	if s.holder == nil {
@@ -260,7 +260,7 @@ func (s *server) take(l *loop, work func(Nanos)) {
 	s.moved(l, work)
 }
 
-// moved is what the core's data cost when another loop has used them.
+// moved adds the cost of the core's data if another loop has used it last.
 func (s *server) moved(l *loop, work func(Nanos)) {
 	if s.last != l {
 		s.last = l
@@ -268,15 +268,15 @@ func (s *server) moved(l *loop, work func(Nanos)) {
 	}
 }
 
-// batch runs one batch in the turn.
+// batch runs one batch during the turn.
 func (s *server) batch(work func(Nanos), foreign Nanos) {
 	work(s.Turn + s.TurnEach*Nanos(s.Pipeline) + foreign)
 }
 
-// mostCombining is how long a loop runs batches before it serves its own sockets: turnTime of the core.
+// mostCombining is how long a loop runs batches of others before it serves its own sockets: turnTime of the core.
 const mostCombining = Nanos(2e6)
 
-// combine runs what is published, and releases the turn.
+// combine runs the published batches, and releases the turn.
 func (s *server) combine(l *loop, work func(Nanos)) {
 	ends := s.machine.now + mostCombining
 	for first := 0; s.published > 0 && s.machine.now < ends; first++ {
@@ -309,7 +309,7 @@ func (s *server) combine(l *loop, work func(Nanos)) {
 	}
 }
 
-// ring wakes a loop that rests.
+// ring wakes a sleeping loop.
 func (s *server) ring(l *loop, work func(Nanos)) {
 	if l.rests {
 		l.rests = false
@@ -318,7 +318,7 @@ func (s *server) ring(l *loop, work func(Nanos)) {
 	}
 }
 
-// release lets go of the turn. Loops that wait for it come in the order of their arrival.
+// release releases the turn. Loops that wait for the turn get it in the order of their arrival.
 func (s *server) release(l *loop, work func(Nanos)) {
 	s.held += s.machine.now - s.took
 	if s.holder = nil; len(s.queue) == 0 {

@@ -1,7 +1,7 @@
-// Package simulate says what several loops of a server would do on a machine that is not there.
+// Package simulate predicts how several loops of a server would perform on a machine with other cores.
 //
-// It runs the combining turn of engine/combine.go with given costs on given cores, and closed-loop clients beside it.
-// No run of several loops has been compared with it yet.
+// It simulates the combining turn of engine/combine.go with given costs on given cores, together with closed-loop
+// clients. No run of several loops has been compared with it yet.
 // Owner: the caller; one goroutine runs everything.
 // Never: measures anything.
 // Start at loops.go, which has the server; machine.go has the cores and the threads.
@@ -12,11 +12,11 @@ import (
 	"iter"
 )
 
-// Nanos is a time or a duration of the simulation.
+// Nanos is a time or a duration of the simulation, in nanoseconds.
 type Nanos int64
 
-// A machine is cores that run threads, one each at a time. A thread that has used up its slice comes after those that
-// wait, as with a fair scheduler and equal weights.
+// A machine is a set of cores. Each core runs one thread at a time. A thread that has used up its slice is queued after
+// the waiting threads, as with a fair scheduler and equal weights.
 type machine struct {
 	now     Nanos
 	slice   Nanos // how long a thread keeps its core while others wait
@@ -27,7 +27,7 @@ type machine struct {
 	order   uint64
 }
 
-// A thread is a coroutine of the simulation. Its program yields how long it works next; 0 means that it sleeps.
+// A thread is a coroutine of the simulation. Its program yields the duration of its next work. 0 means that it sleeps.
 type thread struct {
 	next  func() (Nanos, bool)
 	stop  func()
@@ -46,7 +46,7 @@ const (
 	running
 )
 
-// start adds a thread. program calls work for each piece of work, and sleep to wait for a wake.
+// start adds a thread. program calls work for each piece of work, and sleep to wait until it is woken.
 func (m *machine) start(program func(work func(Nanos), sleep func())) *thread {
 	t := &thread{}
 	t.next, t.stop = iter.Pull(func(yield func(Nanos) bool) {
@@ -73,7 +73,7 @@ func (m *machine) start(program func(work func(Nanos), sleep func())) *thread {
 	return t
 }
 
-// wake ends the sleep of a thread. Otherwise its next sleep ends at once.
+// wake ends the sleep of a thread. If the thread is not asleep, its next sleep ends at once.
 func (m *machine) wake(t *thread) {
 	if t.state != asleep {
 		t.woken = true
@@ -87,13 +87,13 @@ func (m *machine) wake(t *thread) {
 	m.waiting = append(m.waiting, t)
 }
 
-// begin gives a core to t.
+// begin makes t run on a core.
 func (m *machine) begin(t *thread) {
 	t.state, t.since = running, m.now
 	m.work(t)
 }
 
-// work runs t until its work or its slice is over.
+// work runs t until its work or its slice ends.
 func (m *machine) work(t *thread) {
 	for t.left == 0 {
 		n, more := t.next()
@@ -129,7 +129,7 @@ func (m *machine) work(t *thread) {
 	})
 }
 
-// leave gives a core to the thread that has waited for longest.
+// leave gives the free core to the thread that has waited for longest.
 func (m *machine) leave() {
 	if len(m.waiting) == 0 {
 		m.free++
@@ -140,13 +140,13 @@ func (m *machine) leave() {
 	m.begin(t)
 }
 
-// at has f run at a time.
+// at schedules f for a time.
 func (m *machine) at(when Nanos, f func()) {
 	m.order++
 	heap.Push(&m.events, event{when, m.order, f})
 }
 
-// run plays all events until a time.
+// run runs all events up to a time.
 func (m *machine) run(until Nanos) {
 	for len(m.events) > 0 && m.events[0].when <= until {
 		e := heap.Pop(&m.events).(event)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Assumed are rough costs, of the size that a profile of one loop shows. Those of several loops (Moved, Foreign, Ring)
-// are guesses. Flags replace each of them.
+// Assumed has rough costs, of the size in a profile of one loop. The costs of several loops (Moved, Foreign, Ring) are
+// guesses. Flags replace each of them.
 var Assumed = Costs{
 	Before: 2600, BeforeEach: 40, After: 2500, AfterEach: 10, Turn: 110, TurnEach: 140,
 	Moved: 400, Foreign: 300, Publish: 150, Ring: 1500, Client: 2500, ClientEach: 60,
 }
 
-// Main is `bench simulate`: it prints what 1 to 32 loops would do, each on its own core.
+// Main runs `bench simulate`: it prints how 1 to 32 loops would perform, each on its own core.
 func Main(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench simulate", flag.ContinueOnError)
 	r := Run{Costs: Assumed, Slice: 3e6, Wakeup: 5000, Watch: 300}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// free is a run in which cores are not short.
+// free returns a run in which there are enough cores.
 func free() Run {
 	return Run{Costs: Costs{Before: 2500, After: 2500, Turn: 100, TurnEach: 150, Moved: 300, Foreign: 200, Publish: 100,
 		Ring: 1000}, Cores: 32, Loops: 1, Loads: 8, Apart: true, Clients: 64, Pipeline: 1, Slice: 3e6, Wakeup: 3000,
@@ -19,7 +19,7 @@ func near(t *testing.T, what string, got, want, share float64) {
 	}
 }
 
-// TestOneLoop: a saturated loop does as much as its costs allow, and each client waits for all others.
+// TestOneLoop: a saturated loop handles as many requests as its costs allow, and each client waits for all others.
 func TestOneLoop(t *testing.T) {
 	r := free()
 	got, each := r.Play(), 2500.0+2500+250
@@ -31,7 +31,8 @@ func TestOneLoop(t *testing.T) {
 	}
 }
 
-// TestMoreLoops: loops add up until the turn is held all the time. Waiting for the turn gives less than combining.
+// TestMoreLoops: each further loop adds throughput until the turn is held all the time. Waiting for the turn gives less
+// throughput than combining.
 func TestMoreLoops(t *testing.T) {
 	r := free()
 	r.Clients = 256
@@ -50,7 +51,7 @@ func TestMoreLoops(t *testing.T) {
 	}
 }
 
-// TestShortCores: threads share a core by slices, and a client waits for those of the others.
+// TestShortCores: threads share a core in slices, and a client also waits for the slices of other threads.
 func TestShortCores(t *testing.T) {
 	r := free()
 	r.Cores, r.Loads, r.Apart, r.Client, r.Time = 1, 1, false, 2000, 300e6
@@ -59,7 +60,7 @@ func TestShortCores(t *testing.T) {
 	near(t, "CPU per request", float64(got.CPU), 5250, 0.02)
 }
 
-// TestSame: a run is the same each time.
+// TestSame: the same run gives the same result each time.
 func TestSame(t *testing.T) {
 	r := free()
 	r.Loops = 4

@@ -34,8 +34,8 @@ var backupForms = []config.Form{
 	{Args: "backup prune --store STORE --keep-last N | --keep-days N", Text: "removes older backups"},
 }
 
-// exitBusy is the exit code of a prune that could not begin, as EX_TEMPFAIL of sysexits.h. The unit does not fail by
-// it.
+// exitBusy is the exit code of a prune that could not begin: EX_TEMPFAIL of sysexits.h. The systemd unit does not treat
+// it as a failure.
 const exitBusy = 75
 
 // A backupCall is one call of spindle backup.
@@ -53,16 +53,16 @@ type backupCall struct {
 	from                                  origin
 }
 
-// BackupOptions says which options each word of backup takes, beside BackupStore. The completion uses it.
+// BackupOptions has the options of each subcommand of backup, besides BackupStore. The shell completion uses it.
 var BackupOptions = map[string][]string{
 	"push": {"from-server", "set", "name", "verify", "user", "pass", "tls", "cacert", "cert", "key", "sni", "insecure"},
 	"list": {"json"}, "pull": {"into", "id", "name"}, "prune": {"keep-last", "keep-days", "dry-run"},
 }
 
-// BackupStore are the options of all words of backup.
+// BackupStore has the options of all subcommands of backup.
 var BackupStore = []string{"store", "settings", "key-file", "endpoint", "region", "virtual-host", "store-cacert"}
 
-// BackupWords are the words of backup.
+// BackupWords has the subcommands of backup.
 var BackupWords = []string{"push", "list", "pull", "prune"}
 
 func (b *backupCall) flags() *flag.FlagSet {
@@ -143,7 +143,7 @@ func (b *backupCall) help(out io.Writer) {
 	}
 }
 
-// backupTool is the program backup.
+// backupTool runs the program backup.
 func backupTool(p process) int {
 	b := &backupCall{process: p}
 	err := b.parse()
@@ -170,7 +170,7 @@ func backupTool(p process) int {
 	return 1
 }
 
-// parse reads the command line and the file of settings.
+// parse parses the command line and the file of settings.
 func (b *backupCall) parse() error {
 	if len(b.args) == 0 {
 		b.help(b.err)
@@ -231,8 +231,8 @@ func (b *backupCall) wrong(format string, args ...any) error {
 	return errUsage
 }
 
-// readSettings reads the file of settings. The command line comes before it, and it before the environment. A file
-// serves all words: a setting of another word is passed over.
+// readSettings reads the file of settings. The command line has priority over the file, and the file over the
+// environment. One file is for all subcommands, so settings of other subcommands are ignored.
 func (b *backupCall) readSettings(flags *flag.FlagSet, given map[string]bool) error {
 	in, err := os.Open(b.settings)
 	if err != nil {
@@ -404,7 +404,7 @@ func (b *backupCall) list(ctx context.Context, r *offsite.Repository) error {
 	return nil
 }
 
-// pull makes a folder of a backup.
+// pull writes a backup to a folder.
 func (b *backupCall) pull(ctx context.Context, r *offsite.Repository) error {
 	backup, err := r.Find(ctx, b.id, b.name)
 	if err != nil {
@@ -432,7 +432,7 @@ func (b *backupCall) pull(ctx context.Context, r *offsite.Repository) error {
 	return nil
 }
 
-// others says which backups may be pulled instead of a broken one.
+// others returns an error that lists the backups that can be pulled instead of a broken one.
 func (b *backupCall) others(ctx context.Context, r *offsite.Repository, broken string) error {
 	all, _, err := r.List(ctx)
 	if err != nil {
@@ -450,7 +450,7 @@ func (b *backupCall) others(ctx context.Context, r *offsite.Repository, broken s
 	return fmt.Errorf("The parts of these are all there: %s.", strings.Join(whole, ", "))
 }
 
-// prune removes older backups.
+// prune removes old backups.
 func (b *backupCall) prune(ctx context.Context, r *offsite.Repository) error {
 	done, err := r.Prune(ctx, offsite.Policy{Last: b.keepLast, Since: time.Duration(b.keepDays) * 24 * time.Hour,
 		Now: time.Now(), Dry: b.dry})

@@ -23,10 +23,10 @@ const (
 	backupAsk      = 100 * time.Millisecond // how often the state of the server's backup is asked for
 )
 
-// freshFor is how old a set may be that an earlier push has left sealed: it counts as the backup of this call.
+// freshFor is the maximum age of a sealed set, left by an earlier push, that counts as the backup of this call.
 const freshFor = time.Hour
 
-// push sends a backup.
+// push pushes a backup to the store.
 func (b *backupCall) push(ctx context.Context, r *offsite.Repository) error {
 	if b.set != "" {
 		files, at, err := setFiles(b.set)
@@ -111,8 +111,9 @@ func askState(s *respclient.Client) (is backupState, err error) {
 	return is, nil
 }
 
-// sealed has the server make a backup and returns its files, the manifest last, and its moment. left says that it was
-// sealed already. A backup that is under way is continued: it was begun by a push that died.
+// sealed makes the server seal a backup. It returns the backup's files, with the manifest last, and its moment. left
+// means that an earlier push has sealed it. A backup that is under way is continued, because a push that died has begun
+// it.
 func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []string, at time.Time, left bool,
 	err error) {
 	began, asked := false, false
@@ -136,7 +137,8 @@ func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []
 			if len(files) < 2 || !strings.HasSuffix(files[len(files)-1], ".manifest") {
 				return nil, at, false, fmt.Errorf("the server's list of files has no manifest: %q", files)
 			}
-			// The reply has whole seconds. The manifest was written at SEAL, and a later push of the set finds the same time.
+			// The reply has only whole seconds. The manifest was written at SEAL, so a later push of the set finds the
+			// same time.
 			at = is.end
 			if stat, err := os.Stat(files[len(files)-1]); err == nil {
 				at = stat.ModTime()
@@ -168,7 +170,7 @@ func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []
 	}
 }
 
-// explainBackup says what to do with a server that has no BACKUP.
+// explainBackup adds to an error what to do if a server has no command BACKUP.
 func explainBackup(err error) error {
 	refused := respclient.ReplyError("")
 	if errors.As(err, &refused) && strings.Contains(strings.ToLower(string(refused)), "unknown command") {
@@ -177,7 +179,7 @@ func explainBackup(err error) error {
 	return err
 }
 
-// setFiles lists the files of a folder of a set, the manifest last, and its moment.
+// setFiles returns the files in the folder of a set, with the manifest last, and the set's moment.
 func setFiles(folder string) (files []string, at time.Time, err error) {
 	past, err := aof.OpenPast(disk.OS, folder)
 	if err != nil {
@@ -197,7 +199,7 @@ func setFiles(folder string) (files []string, at time.Time, err error) {
 	return append(files, manifest), stat.ModTime(), nil
 }
 
-// send pushes files. They are all open before the first one is read, so that the server may remove their names.
+// send pushes files. It opens all of them before it reads the first one, so that the server may delete them meanwhile.
 func (b *backupCall) send(ctx context.Context, r *offsite.Repository, paths []string, at time.Time) error {
 	set := offsite.Set{Server: b.serverName(), At: at}
 	total := int64(0)
@@ -239,7 +241,7 @@ func (b *backupCall) send(ctx context.Context, r *offsite.Repository, paths []st
 	return nil
 }
 
-// serverName is the server's name in the list.
+// serverName returns the server's name for the list of backups.
 func (b *backupCall) serverName() string {
 	if b.name != "" {
 		return b.name

@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// barWidth is how many characters a full progress bar has.
+// barWidth is the number of characters of a full progress bar.
 const barWidth = 40
 
-// A bar draws the progress of a long run on a terminal, ten times a second. nil draws nothing.
+// A bar draws the progress of a long run on a terminal, ten times a second. A nil bar draws nothing.
 type bar struct {
 	out   io.Writer
 	next  time.Time
 	shown bool
 }
 
-// newBar returns a bar if err is a terminal; a short run draws nothing.
+// newBar returns a bar if the standard error of p is a terminal, otherwise nil. In a short run the bar draws nothing.
 func newBar(p process) *bar {
 	if !p.terminal {
 		return nil
@@ -28,7 +28,7 @@ func newBar(p process) *bar {
 	return &bar{out: p.err, next: time.Now().Add(time.Second / 2)}
 }
 
-// at draws done of total. If the total is unknown (0), it shows done.
+// at draws the progress as done of total. If total is 0, the total is unknown, and at shows only done.
 func (b *bar) at(done, total int64) {
 	if b == nil {
 		return
@@ -47,7 +47,7 @@ func (b *bar) at(done, total int64) {
 	fmt.Fprintf(b.out, "\r[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), done*100/total)
 }
 
-// end clears the line.
+// end erases the bar.
 func (b *bar) end() {
 	if b != nil && b.shown {
 		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", barWidth+8)+"\r")

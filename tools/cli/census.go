@@ -18,7 +18,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A census sums what the keys of an RDB file would cost in memory, by type, prefix, lifetime and database. It is a
+// A census sums up the memory that the keys of an RDB file would use, by type, prefix, lifetime and database. It is a
 // bgsave.Inserter that stores no keys.
 //
 // Memory: maxPrefixes prefixes and as many databases, the largest keys, and one value at a time.
@@ -49,7 +49,7 @@ type census struct {
 	lastOf     *total // of lastDB
 }
 
-// A total sums some keys.
+// A total is the sum over some keys.
 type total struct {
 	Keys     int64 `json:"keys"`
 	Bytes    int64 `json:"bytes"`
@@ -71,13 +71,13 @@ func (t *total) join(of *total) {
 	t.Largest = max(t.Largest, of.Largest)
 }
 
-// A kind is a type in one of its encodings.
+// A kind is a type with one of its encodings.
 type kind struct {
 	t   value.Type
 	enc value.Encoding
 }
 
-// lifetimes are classes of the time that keys have left, each up to so many milliseconds.
+// lifetimes has classes of the remaining time of keys, each up to a number of milliseconds.
 var lifetimes = [...]struct {
 	name  string
 	below int64
@@ -100,10 +100,11 @@ func (c *census) lifetime(deadlineMs int64) int {
 	return len(lifetimes) - 2
 }
 
-// maxPrefixes is how many prefixes are counted separately. Beyond it the smaller half of them becomes one.
+// maxPrefixes is the number of prefixes that are counted separately. Beyond it, the smaller half of them is merged into
+// one.
 const maxPrefixes = 1 << 16
 
-// maxPrefix is how many bytes of a prefix are compared.
+// maxPrefix is the number of bytes of a prefix that are compared.
 const maxPrefix = 256
 
 func newCensus(o *reportOptions, out io.Writer) (*census, error) {
@@ -146,7 +147,7 @@ func (c *census) Insert(records []rdb.Record) (done int, err error) {
 	return len(records), nil
 }
 
-// WritePlain implements bgsave.PlainInserter: it writes nothing early.
+// WritePlain implements bgsave.PlainInserter. It does nothing, because a census stores no keys.
 func (c *census) WritePlain(*rdb.Batch, []rdb.Plain, func(int64) bool, []keyspace.Written) {}
 
 func (c *census) Unwrite([]keyspace.Written) {}
@@ -161,7 +162,7 @@ func (c *census) InsertPlain(b *rdb.Batch, db int, keys []rdb.Plain, _ []keyspac
 	return len(keys), nil
 }
 
-// count counts a key.
+// count adds a key to the totals.
 func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	c.all.add(w)
 	if db != c.lastDB {
@@ -179,7 +180,8 @@ func (c *census) count(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	}
 }
 
-// database returns the total of a database, or of those beyond maxPrefixes, because a file may name any number.
+// database returns the total of a database. Beyond maxPrefixes databases it returns a common total, because a file may
+// name any number of databases.
 func (c *census) database(db int) *total {
 	if c.databases[db] == nil && len(c.databases) >= maxPrefixes {
 		return &c.otherDBs
@@ -197,7 +199,8 @@ func at[K comparable](m map[K]*total, k K) *total {
 	return t
 }
 
-// prefix returns the total of a key's prefix: up to its depth-th separator, or up to its last one if it has fewer.
+// prefix returns the total of a key's prefix. The prefix ends at the depth-th separator, or at the last one if there
+// are fewer.
 func (c *census) prefix(key []byte) *total {
 	p := key[:c.prefixLen(key)]
 	if c.lastTally != nil && bytes.Equal(p, c.lastPrefix) {
@@ -227,7 +230,7 @@ func (c *census) prefixLen(key []byte) int {
 	return min(n, maxPrefix)
 }
 
-// fold drops the smaller half of the prefixes, so that memory stays bounded.
+// fold merges the smaller half of the prefixes, so that memory stays bounded.
 func (c *census) fold() {
 	sizes := make([]int64, 0, len(c.prefixes))
 	for _, t := range c.prefixes {
@@ -246,7 +249,7 @@ func (c *census) fold() {
 	c.lastTally = nil
 }
 
-// A largeKey is one of the largest.
+// A largeKey is one of the largest keys.
 type largeKey struct {
 	DB  int
 	Key []byte
@@ -254,7 +257,7 @@ type largeKey struct {
 	DeadlineMs int64
 }
 
-// largestKeys is a heap of them, the smallest first.
+// largestKeys is a heap of the largest keys, with the smallest first.
 type largestKeys []largeKey
 
 func (l largestKeys) Len() int           { return len(l) }
@@ -267,7 +270,7 @@ func (l *largestKeys) Pop() any {
 	return last
 }
 
-// add adds k, and drops the smallest if there are more than most.
+// add adds k, and drops the smallest key if there are more than most keys.
 func (l *largestKeys) add(k largeKey, most int) {
 	heap.Push(l, k)
 	if len(*l) > most {
@@ -275,14 +278,14 @@ func (l *largestKeys) add(k largeKey, most int) {
 	}
 }
 
-// A share is one row of the report: some keys, and their name.
+// A share is one row of the report: the total of some keys, with a name.
 type share struct {
 	Name  string  `json:"name"`
 	Share float64 `json:"share"` // of all bytes, from 0 to 1
 	total
 }
 
-// shares sorts rows by bytes and returns at most most. The others become one more row, named rest.
+// shares sorts rows by bytes and returns the first most rows. The others are merged into one more row, named rest.
 func (c *census) shares(rows []share, most int, rest string) []share {
 	slices.SortFunc(rows, func(a, b share) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Keys, a.Keys), cmp.Compare(a.Name, b.Name))
@@ -300,7 +303,7 @@ func (c *census) shares(rows []share, most int, rest string) []share {
 	return rows
 }
 
-// byType, byPrefix, byLifetime and byDatabase are the parts of the report.
+// byType, byPrefix, byLifetime and byDatabase return the parts of the report.
 func (c *census) byType() []share {
 	var rows []share
 	for k, t := range c.kinds {

@@ -8,7 +8,7 @@ import (
 	"spindle/internal/version"
 )
 
-// checkAOF is the program check-aof: it checks the files of an append-only log that no server uses.
+// checkAOF runs the program check-aof. It checks the files of an append-only log that no server uses.
 func checkAOF(p process) int {
 	if len(p.args) == 1 && (p.args[0] == "-v" || p.args[0] == "--version") {
 		fmt.Fprint(p.out, strings.Replace(version.Text(), "Redis server", "redis-check-aof", 1))

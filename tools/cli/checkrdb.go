@@ -18,7 +18,7 @@ import (
 
 const checkRDBUsage = "Usage: spindle check-rdb [--keys] <file.rdb> ...\n"
 
-// checkRDB is the program check-rdb: it reads whole RDB files, compressed or not, and reports whether they are valid.
+// checkRDB runs the program check-rdb. It reads whole RDB files, compressed or not, and reports whether they are valid.
 // It checks every length, type and compressed string, every packed collection, and the checksum. It skips through
 // values of every type of versions 1 to 12, and counts their elements.
 //
@@ -60,7 +60,7 @@ type checker struct {
 	sum        string
 }
 
-// A tally is how many keys of a kind there are, and how many elements they have.
+// A tally has the number of keys of a kind, and the number of their elements.
 type tally struct{ keys, elements int }
 
 // check reports whether the file is valid, and prints everything else to out.
@@ -143,7 +143,7 @@ func (c *checker) read() error {
 	}
 }
 
-// note counts a valid record. next is the offset of the record after it.
+// note counts a valid record. next is the offset of the next record.
 func (c *checker) note(r *rdb.Record, next int64) {
 	switch r.Op {
 	case rdb.OpKey:
@@ -194,8 +194,8 @@ func (c *checker) note(r *rdb.Record, next int64) {
 	c.last.Key = append(key, r.Key...)
 }
 
-// count counts a value's elements, and checks the value as loading would. Two faults are found only when a value is
-// built: equal members in a table, and what a stream's groups state about its entries.
+// count counts a value's elements, and checks the value as a load would. Two kinds of errors are found only when a
+// value is built. These are equal members in a table, and contradictions between a stream's groups and its entries.
 func (c *checker) count(r *rdb.Record) error {
 	n, err := elements(&c.reader, r.Kind, r.Raw)
 	if known, _ := codec.Known(r.Kind, r.Raw); known && err == nil && n != 0 { // files of old servers hold empty ones
@@ -208,7 +208,7 @@ func (c *checker) count(r *rdb.Record) error {
 	return nil
 }
 
-// kindOf returns the name of a record's type; a module's value has its module's name.
+// kindOf returns the name of a record's type. For a module's value it returns the module's name.
 func (c *checker) kindOf(r *rdb.Record) string {
 	if r.Kind != rdb.KindModule2 {
 		return formOf(r).String()
@@ -217,7 +217,7 @@ func (c *checker) kindOf(r *rdb.Record) string {
 	return strings.TrimPrefix(what, "a value of ")
 }
 
-// formOf returns the kind that a key has in the file.
+// formOf returns the kind by which the file stores a key.
 func formOf(r *rdb.Record) rdb.Kind {
 	if r.Form != 0 {
 		return r.Form
@@ -225,12 +225,12 @@ func formOf(r *rdb.Record) rdb.Kind {
 	return r.Kind
 }
 
-// selectLen returns how many bytes a SELECTDB takes.
+// selectLen returns the length of a SELECTDB record.
 func selectLen(db int) int64 {
 	return int64(len(rdb.AppendLength([]byte{byte(rdb.OpSelectDB)}, uint64(db))))
 }
 
-// explain prints the fault, its place, and how far the file can be trusted.
+// explain prints the error, its place, and up to where the file can be trusted.
 func (c *checker) explain(err error) {
 	c.say("--- RDB ERROR DETECTED ---")
 	var format *rdb.FormatError

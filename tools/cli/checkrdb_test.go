@@ -22,7 +22,7 @@ func file() []byte {
 	return rdb.AppendEOF(p, crc.Update64(0, p))
 }
 
-// packedSet returns a set of two members; with twice they are equal.
+// packedSet returns a set of two members. If twice is true, the members are equal.
 func packedSet(twice bool) []byte {
 	second := "b"
 	if twice {
@@ -36,14 +36,14 @@ func packedSet(twice bool) []byte {
 	return rdb.AppendEOF(w.Buf, 0)
 }
 
-// oneKey returns a file with one key of this kind.
+// oneKey returns a file with one key of the given kind.
 func oneKey(kind rdb.Kind, value string) []byte {
 	p := append(rdb.AppendHeader(nil, 11), byte(kind))
 	return rdb.AppendEOF(append(append(append(p, "\x03key"...), value...), byte(rdb.OpEOF)), 0)
 }
 
 func TestCheck(t *testing.T) {
-	// A stream of one entry, without groups; the length follows the node.
+	// node is the node of a stream with one entry and no groups. The stream's length follows it.
 	const node = "\x01\x10\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01" +
 		"\x1d\x1d\x00\x00\x00\x0a\x00\x01\x01\x00\x01\x01\x01\x81f\x02\x00\x01\x02\x01\x00\x01\x00\x01\x81v\x02\x04\x01\xff"
 	const behind = "\x01\x01\x01\x01\x00\x00\x01\x00"
@@ -101,7 +101,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestHostileNames: names of fields and keys in a file cannot control the terminal that shows them.
+// TestHostileNames: names of fields and keys in a file cannot control the terminal that prints them.
 func TestHostileNames(t *testing.T) {
 	const escape = "\x1b]0;owned\x07\x1b[2J"
 	e := &rdb.Encoder{}
@@ -124,7 +124,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestManyDatabases: a file that names a database for each of its keys costs bounded memory, and no key is lost.
+// TestManyDatabases: a file with a different database for each of its keys needs bounded memory, and no key is lost.
 func TestManyDatabases(t *testing.T) {
 	const keys = maxPrefixes + 1000
 	e := &rdb.Encoder{}

@@ -2,9 +2,9 @@
 //
 // Owner: a separate process for each; no server runs in it. Only main imports the package.
 // Never: needs a server's settings, or memory in proportion to a file.
-// Start at Find. checkrdb.go and checkaof.go check files, and rdb.go reports an RDB file's contents. past.go makes the
-// data set of an earlier moment, and backup.go sends backups away. clusterdemo.go starts nodes for a trial, and
-// proxydemo.go proxies. ctl.go asks a dashboard.
+// Start at Find. checkrdb.go and checkaof.go check files, and rdb.go reports an RDB file's contents. past.go restores
+// the data set of an earlier moment, and backup.go pushes backups to a store. clusterdemo.go starts nodes for a trial,
+// and proxydemo.go starts proxies. ctl.go calls a dashboard.
 package cli
 
 import (
@@ -24,7 +24,7 @@ type Tool struct {
 	run     func(p process) int
 }
 
-// Forms returns the ways to call them, for the help of the whole program.
+// Forms returns the forms of command lines of all tools, for the help of the whole program.
 func Forms() (forms []config.Form) {
 	for _, t := range Tools {
 		forms = append(forms, t.Forms...)
@@ -32,7 +32,7 @@ func Forms() (forms []config.Form) {
 	return forms
 }
 
-// Tools are all tools, in the order of help.
+// Tools has all tools, in the order of the help.
 var Tools = []Tool{
 	{"check-aof", "check-aof", []config.Form{
 		{Args: "check-aof FILE", Text: "is an append-only file whole? FILE may be its manifest"},
@@ -59,7 +59,7 @@ var Tools = []Tool{
 	{"ctl", "", ctlForms, ctlTool},
 }
 
-// A process is a tool's access to its process.
+// A process gives a tool access to its process: arguments, input and output.
 type process struct {
 	args     []string // after the name
 	in       io.Reader
@@ -69,8 +69,8 @@ type process struct {
 	ascii    bool // out is a terminal without UTF-8
 }
 
-// Find returns the tool that argv asks for, ready to run: by the program's name, or by the first word. nil: none. The
-// returned function returns the exit code.
+// Find returns the tool that argv selects, ready to run. The program's name or the first word selects it. Find returns
+// nil if there is none. The returned function returns the exit code.
 func Find(argv []string) func() int {
 	for _, t := range Tools {
 		args, asked := t.asked(argv)
@@ -86,7 +86,7 @@ func Find(argv []string) func() int {
 	return nil
 }
 
-// asked reports whether argv asks for t, and with which arguments.
+// asked reports whether argv selects t, and returns the arguments for t.
 func (t *Tool) asked(argv []string) (args []string, asked bool) {
 	switch {
 	case len(argv) == 0:

@@ -29,7 +29,7 @@ const (
 	busDistance  = 10000
 )
 
-// clusterTool is the program cluster. Its one word is demo.
+// clusterTool runs the program cluster. Its only subcommand is demo.
 func clusterTool(p process) int {
 	if len(p.args) == 0 || p.args[0] != "demo" {
 		fmt.Fprint(p.err, clusterUsage)
@@ -108,7 +108,7 @@ type demoNode struct {
 
 // run starts the nodes, makes them a cluster, waits for a signal, and removes everything.
 func (d *demo) run(count int) (err error) {
-	// The kernel ends a child when the thread that has started it ends.
+	// The kernel kills a child when the thread that has started it ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signals := make(chan os.Signal, 1)
@@ -171,7 +171,7 @@ func (d *demo) plan(count int) error {
 	return nil
 }
 
-// isFree reports that a port of the loopback address is taken.
+// isFree returns an error if a port of the loopback address is in use.
 func isFree(port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -223,7 +223,7 @@ func (d *demo) launch(n *demoNode) error {
 	return nil
 }
 
-// join makes the nodes a cluster. over reports that a signal came.
+// join makes the nodes a cluster. over reports whether a signal came.
 func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 	over, err = d.take(signals, d.assign, d.attach, d.settled)
 	if err != nil {
@@ -232,7 +232,7 @@ func (d *demo) join(signals <-chan os.Signal) (over bool, err error) {
 	return over, err
 }
 
-// take takes steps in their order, each until it succeeds. over reports that a signal came.
+// take runs the steps in order, and repeats each until it succeeds. over reports whether a signal came.
 func (d *demo) take(signals <-chan os.Signal, steps ...func() error) (over bool, err error) {
 	deadline := time.Now().Add(demoPatience)
 	for len(steps) > 0 {
@@ -259,7 +259,7 @@ func (d *demo) take(signals <-chan os.Signal, steps ...func() error) (over bool,
 	return false, nil
 }
 
-// assign gives each node its epoch and slots, and makes the first one meet it. It is repeated until all answer.
+// assign gives each node its epoch and slots, and makes the first node meet the others. It is repeated until all reply.
 func (d *demo) assign() error {
 	for i, n := range d.nodes {
 		if n.id != "" {
@@ -287,7 +287,7 @@ func (d *demo) assign() error {
 	return nil
 }
 
-// attach makes replicas follow. It is repeated until each knows its primary.
+// attach makes replicas replicate their primaries. It is repeated until each knows its primary.
 func (d *demo) attach() error {
 	for _, n := range d.nodes {
 		if n.of == nil {
@@ -300,7 +300,8 @@ func (d *demo) attach() error {
 	return nil
 }
 
-// settled checks that each node knows all others and reports the cluster ok, and that replicas have their data.
+// settled returns an error unless each node knows all others and reports the cluster as ok, and each replica has its
+// data.
 func (d *demo) settled() error {
 	for _, n := range d.nodes {
 		known, err := n.ask("CLUSTER", "INFO")
@@ -357,7 +358,7 @@ func (d *demo) show() {
 		d.folder, d.port)
 }
 
-// clear ends the nodes, also those that the user has started again, and removes their files.
+// clear kills the nodes, even those that the user has started again, and removes their files.
 func (d *demo) clear() error {
 	running := 0
 	if d.tier != nil {

@@ -23,7 +23,7 @@ import (
 	"spindle/internal/reason"
 )
 
-// A ctl is one call of spindle ctl: it asks a dashboard by its REST API.
+// A ctl is one call of spindle ctl. It calls a dashboard's REST API.
 type ctl struct {
 	process
 	flags ctlFlags
@@ -31,7 +31,7 @@ type ctl struct {
 	http  *http.Client
 }
 
-// ctlFlags are all options. Each command takes those that its flags name.
+// ctlFlags has all options. Each command accepts those that its flags name.
 type ctlFlags struct {
 	url, token, tokenFile, authority string
 	insecure, json                   bool
@@ -44,7 +44,7 @@ type ctlFlags struct {
 	given map[string]bool // the options on the command line
 }
 
-// texts is an option that may be given several times.
+// texts is the value of an option that may be given several times.
 type texts []string
 
 func (t *texts) String() string { return strings.Join(*t, " ") }
@@ -54,7 +54,7 @@ func (t *texts) Set(text string) error {
 	return nil
 }
 
-// A ctlCommand is what ctl can do: some words, and arguments.
+// A ctlCommand is a command of ctl: some words, and arguments.
 type ctlCommand struct {
 	name    string // "group create"
 	args    string // "PRODUCT ID PRIMARY [REPLICA ...]"
@@ -63,7 +63,7 @@ type ctlCommand struct {
 	run     func(c *ctl) error
 }
 
-// needs returns the least and the greatest number of arguments; -1 is any.
+// needs returns the least and the greatest number of arguments. A greatest number of -1 means no limit.
 func (c *ctlCommand) needs() (least, most int) {
 	for word := range strings.FieldsSeq(c.args) {
 		switch {
@@ -78,10 +78,10 @@ func (c *ctlCommand) needs() (least, most int) {
 	return least, most
 }
 
-// errUsage ends a call whose words are wrong; the usage was shown.
+// errUsage ends a call with wrong arguments, after the usage was printed.
 var errUsage = errors.New("usage")
 
-// ctlTool is the program ctl.
+// ctlTool runs the program ctl.
 func ctlTool(p process) int {
 	err := runCtl(p)
 	switch {
@@ -140,7 +140,7 @@ func runCtl(p process) error {
 	return command.run(c)
 }
 
-// commonOptions are those of every command.
+// commonOptions has the options of every command.
 var commonOptions = []string{"url", "token", "token-file", "ca-cert-file", "insecure", "json"}
 
 func (f *ctlFlags) register(flags *flag.FlagSet) {
@@ -176,7 +176,7 @@ func (f *ctlFlags) register(flags *flag.FlagSet) {
 	flags.IntVar(&f.limit, "limit", 100, "how many actions")
 }
 
-// parseMixed parses options that stand before, between and after words. After -- all are words.
+// parseMixed parses options before, between and after words. After -- all arguments are words.
 func parseMixed(flags *flag.FlagSet, args []string) (words []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
@@ -193,7 +193,7 @@ func parseMixed(flags *flag.FlagSet, args []string) (words []string, err error) 
 	}
 }
 
-// findCommand finds the command with the most words.
+// findCommand finds the command that matches the most words.
 func findCommand(words []string) (found *ctlCommand) {
 	for i := range ctlCommands {
 		names := strings.Fields(ctlCommands[i].name)
@@ -225,12 +225,12 @@ func ctlHelp(out io.Writer) {
 	flags.PrintDefaults()
 }
 
-// ctlForms are the ways to call ctl, for the help of the whole program.
+// ctlForms has the forms of command lines of ctl, for the help of the whole program.
 var ctlForms = []config.Form{
 	{Args: "ctl [OPTION ...] COMMAND", Text: "asks a dashboard, or has it do something: see ctl --help"},
 }
 
-// connect makes the HTTP client.
+// connect creates the HTTP client.
 func (c *ctl) connect() error {
 	f := &c.flags
 	if f.token == "" {
@@ -259,10 +259,10 @@ func (c *ctl) connect() error {
 	return nil
 }
 
-// mostReply bounds a dashboard's reply.
+// mostReply is the maximum size of a dashboard's reply.
 const mostReply = 64 << 20
 
-// ask sends a request to the active dashboard, which the first one names, and returns the reply's body.
+// ask sends a request and returns the reply's body. If the first dashboard redirects to the active one, ask follows.
 func (c *ctl) ask(method, path string, body any) ([]byte, error) {
 	var text []byte
 	if body != nil {
@@ -305,7 +305,7 @@ func (c *ctl) ask(method, path string, body any) ([]byte, error) {
 	return nil, errors.New("the dashboards name each other as the active one: ask again")
 }
 
-// refusalOf returns a dashboard's error.
+// refusalOf converts a dashboard's error reply to an error.
 func refusalOf(status string, reply []byte) error {
 	var body struct {
 		Error struct{ Message string }
@@ -316,7 +316,7 @@ func refusalOf(status string, reply []byte) error {
 	return fmt.Errorf("it is no dashboard: %s: %.200q", status, reply)
 }
 
-// apiPath makes a path below /v1 of its parts.
+// apiPath makes a path below /v1 from its parts.
 func apiPath(parts ...string) string {
 	p := "/v1"
 	for _, part := range parts {
@@ -325,12 +325,12 @@ func apiPath(parts ...string) string {
 	return p
 }
 
-// get asks, and shows the reply as JSON or by show.
+// get sends a GET request. It prints the reply as JSON, or by show.
 func (c *ctl) get(path string, show func(reply json.RawMessage) error) error {
 	return c.send(http.MethodGet, path, nil, show)
 }
 
-// send is get with a method and a body. show may be nil: the reply says no more than that it is done.
+// send is get with a method and a body. show may be nil if the reply only confirms the request.
 func (c *ctl) send(method, path string, body any, show func(reply json.RawMessage) error) error {
 	reply, err := c.ask(method, path, body)
 	if err != nil {
@@ -347,10 +347,10 @@ func (c *ctl) send(method, path string, body any, show func(reply json.RawMessag
 	return show(reply)
 }
 
-// watchEvery is how often the progress of a move is asked for.
+// watchEvery is the interval at which watchMove reads the progress of a move.
 const watchEvery = 500 * time.Millisecond
 
-// watchMove shows the progress of a move until it is over, or until Ctrl-C, which leaves the move as it is.
+// watchMove prints the progress of a move until it is over, or until Ctrl-C. Ctrl-C does not change the move.
 func (c *ctl) watchMove(product string) error {
 	stop, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer release()

@@ -13,18 +13,18 @@ import (
 	"testing"
 )
 
-// callCtl runs ctl against a server, and returns what it prints.
+// callCtl runs ctl against a server, and returns its output.
 func callCtl(at string, args ...string) (code int, out, errors string) {
 	var o, e bytes.Buffer
 	code = ctlTool(process{args: append([]string{"--url", at}, args...), out: &o, err: &e})
 	return code, o.String(), e.String()
 }
 
-// arguments are examples of the arguments in usages.
+// arguments has examples of the arguments in usages.
 var arguments = map[string]string{"groups|cluster": "groups", "read|write": "read", "SLOTS": "0-9", "KEYS": "5",
 	"PRIMARY": "h:1", "ADDRESS": "h:1", "REPLICA": "h:2", "FILE": "testdata/codis.json"}
 
-// example returns a call of a command.
+// example returns an example of a call of a command.
 func (c *ctlCommand) example() []string {
 	words := strings.Fields(c.name)
 	for word := range strings.FieldsSeq(c.args) {
@@ -44,7 +44,7 @@ func (c *ctlCommand) example() []string {
 	return words
 }
 
-// TestCtlReachesEveryRoute: everything that the dashboard's API does, ctl does.
+// TestCtlReachesEveryRoute: ctl has a command for every route of the dashboard's API.
 func TestCtlReachesEveryRoute(t *testing.T) {
 	text, err := os.ReadFile("../../proxy/dashboard/openapi.json")
 	if err != nil {
@@ -162,7 +162,7 @@ func TestReadCodis(t *testing.T) {
 	}
 }
 
-// TestCtlErrors: a dashboard's errors are shown as they are, and a ready dashboard's redirection is followed with the
+// TestCtlErrors: a dashboard's errors are printed unchanged. The redirection of a ready dashboard is followed, with the
 // token.
 func TestCtlErrors(t *testing.T) {
 	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 // codisSlots is the number of slots of a Codis product.
 const codisSlots = 1024
 
-// A codisSlot is one slot as Codis 3 writes it: in its coordinator, or in the list of codis-admin.
+// A codisSlot is one slot in the form of Codis 3: in its coordinator, or in the list of codis-admin.
 //
 // Source: Codis 3, the JSON of its models SlotMapping and Slot.
 type codisSlot struct {
@@ -25,7 +25,8 @@ type codisSlot struct {
 	From string `json:"migrate_from"`
 }
 
-// slotsImport gives slots to groups as Codis's own table says. Codis's numbers are the groups' names. No key moves.
+// slotsImport assigns slots to groups according to Codis's own table. A group's name is its number in Codis. No key
+// moves.
 func slotsImport(c *ctl) error {
 	text, err := os.ReadFile(c.args[1])
 	if err != nil {
@@ -52,7 +53,8 @@ func slotsImport(c *ctl) error {
 	return c.send(http.MethodPost, apiPath("products", c.args[0], "slots"), object{"ranges": list}, c.showSlots)
 }
 
-// readCodis returns each slot's group; 0 is none. The text is an array of slots, or an object with slots as its values.
+// readCodis returns each slot's group, or 0 for none. The text is an array of slots, or an object with slots as its
+// values.
 func readCodis(text []byte) (groups [codisSlots]int, err error) {
 	var list []codisSlot
 	if err := json.Unmarshal(text, &list); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ctlCommands are all commands, in the order of help.
+// ctlCommands has all commands, in the order of the help.
 var ctlCommands = []ctlCommand{
 	{"status", "", nil, "the active dashboard and its store",
 		func(c *ctl) error { return c.get(apiPath("status"), c.showStatus) }},
@@ -123,7 +123,7 @@ func productChange(c *ctl) error {
 	return c.send(http.MethodPatch, apiPath("products", c.args[0]), body, c.showProduct)
 }
 
-// servers makes the list of a new group's servers.
+// servers returns the list of a new group's servers.
 func (c *ctl) servers(addresses []string) []object {
 	list := []object{}
 	for _, a := range addresses {
@@ -165,7 +165,7 @@ func serverJoin(c *ctl) error {
 		object{"address": c.args[2], "zone": c.flags.zone, "wipe": c.flags.wipe}, c.showGroup)
 }
 
-// order sends promote or resync.
+// order sends the request promote or resync.
 func (c *ctl) order(what string) error {
 	return c.send(http.MethodPost, apiPath("products", c.args[0], "groups", c.args[1], what),
 		object{"server": c.args[2], "force": c.flags.force}, c.showGroup)
@@ -191,7 +191,7 @@ func slotsAssign(c *ctl) error {
 	return c.send(http.MethodPost, apiPath("products", c.args[0], "slots"), body, c.showSlots)
 }
 
-// slotRanges reads 0-99,200.
+// slotRanges parses ranges of slots such as 0-99,200.
 func slotRanges(text string) (ranges [][2]int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A trafficReply is a proxy's or a server's calls. Times are in µs.
+// A trafficReply has the figures of a proxy's or a server's calls. Times are in µs.
 type trafficReply struct {
 	Calls, Errors float64
 	Queue         int64
@@ -15,7 +15,7 @@ type trafficReply struct {
 	P99Us         float64 `json:"p99_us"`
 }
 
-// cells are a row's cells; nil is a proxy without figures.
+// cells returns the cells of a row. t is nil for a proxy without figures.
 func (t *trafficReply) cells() []any {
 	if t == nil {
 		return []any{"-", "-", "-", "-", "-", "-"}

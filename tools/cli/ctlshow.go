@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Replies of the dashboard, as far as they are shown. openapi.json of proxy/dashboard describes them.
+// These are the parts of the dashboard's replies that ctl prints. openapi.json of proxy/dashboard describes the
+// replies.
 type (
 	stepReply struct {
 		From   int    `json:"from"`
@@ -49,7 +50,7 @@ type (
 	}
 )
 
-// show decodes a reply into v and then prints.
+// show decodes a reply into v and then calls print.
 func show[T any](reply json.RawMessage, print func(v T)) error {
 	var v T
 	err := json.Unmarshal(reply, &v)
@@ -59,7 +60,7 @@ func show[T any](reply json.RawMessage, print func(v T)) error {
 	return err
 }
 
-// clean makes a text of the dashboard harmless for terminals.
+// clean makes a text from the dashboard harmless for terminals.
 func clean(text string) string { return harmless([]byte(text)) }
 
 // rows prints a table.
@@ -240,7 +241,7 @@ func (c *ctl) showMove(reply json.RawMessage) error {
 	return show(reply, func(m moveReply) { fmt.Fprintln(c.out, m.line()) })
 }
 
-// line is a move in one line.
+// line returns a description of a move in one line.
 func (m *moveReply) line() string {
 	text := fmt.Sprintf("%s %s: %d of %d slots, %d keys, %s, %.0f keys/s", m.ID, m.State, m.Done, m.Slots, m.Keys,
 		size(m.Bytes), m.KeysRate)
@@ -253,7 +254,7 @@ func (m *moveReply) line() string {
 	return clean(text)
 }
 
-// bar is a move's progress bar.
+// bar returns a move's progress bar.
 func (m *moveReply) bar() string {
 	full := barWidth
 	if m.Slots > 0 {

@@ -8,9 +8,8 @@ import (
 	"spindle/engine/data/value/stream"
 )
 
-// elements counts a value's elements: members, pairs of field and value or member and score, entries of a stream. It
-// returns
-// -1 for a module's value, which only that module understands. It also checks all packed bytes.
+// elements counts a value's elements: members, pairs of field and value or of member and score, entries of a stream. It
+// returns -1 for a module's value, which only that module understands. It also checks all packed bytes.
 func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	r := rdb.NewReader(raw)
 	switch kind {
@@ -58,7 +57,7 @@ func elements(x *codec.Expander, kind rdb.Kind, raw []byte) (n int, err error) {
 	return n / per, err
 }
 
-// quicklist counts the elements of a list's nodes.
+// quicklist returns the number of elements in the nodes of a list.
 func quicklist(x *codec.Expander, kind rdb.Kind, r *rdb.Reader) (total int, err error) {
 	nodes, err := r.Count(1)
 	for ; err == nil && nodes > 0; nodes-- {
@@ -87,7 +86,7 @@ func quicklist(x *codec.Expander, kind rdb.Kind, r *rdb.Reader) (total int, err 
 	return total, err
 }
 
-// entries counts the entries of a stream, and checks its nodes.
+// entries returns the number of entries of a stream, and checks its nodes.
 func entries(x *codec.Expander, r *rdb.Reader) (total int, err error) {
 	nodes, err := r.Count(2)
 	for ; err == nil && nodes > 0; nodes-- {
@@ -105,7 +104,7 @@ func entries(x *codec.Expander, r *rdb.Reader) (total int, err error) {
 	return total, err
 }
 
-// entriesOf returns how many entries a node has.
+// entriesOf returns the number of entries of a node.
 func entriesOf(x *codec.Expander, r *rdb.Reader) (int, error) {
 	key, err := x.Text(r)
 	if err != nil {

@@ -49,7 +49,7 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 			return nil, 0, err
 		}
 	}
-	// A server that does not know these sends the stream anyway, in its older form.
+	// A server that does not have these commands sends the stream in its older form.
 	for _, args := range [][]any{{"REPLCONF", "capa", "eof"}, {"REPLCONF", "rdb-only", "1"}} {
 		if refused := respclient.ReplyError(""); errors.As(ask(c, args...), &refused) && refused.Code() == "NOAUTH" {
 			return nil, 0, refused

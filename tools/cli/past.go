@@ -37,7 +37,7 @@ const (
 		"FROM is a server's folder, its appendonlydir, or a manifest. A server may be writing to it.\n"
 )
 
-// historyTool is the program history.
+// historyTool runs the program history.
 func historyTool(p process) (code int) {
 	if len(p.args) != 1 || strings.HasPrefix(p.args[0], "-") {
 		fmt.Fprint(p.err, historyUsage)
@@ -91,7 +91,7 @@ type restoring struct {
 	from   string
 }
 
-// parseRestore reads the arguments of restore.
+// parseRestore parses the arguments of restore.
 func parseRestore(args []string) (r restoring, ok bool) {
 	for len(args) > 0 {
 		word := args[0]
@@ -123,7 +123,7 @@ func parseRestore(args []string) (r restoring, ok bool) {
 	return r, r.known && r.from != "" && r.dry == (r.into == "")
 }
 
-// parseTime reads a moment in one of three forms.
+// parseTime parses a moment in one of three forms.
 func parseTime(text string) (second int64, ok bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n > 0
@@ -136,7 +136,7 @@ func parseTime(text string) (second int64, ok bool) {
 	return 0, false
 }
 
-// restoreTool is the program restore.
+// restoreTool runs the program restore.
 func restoreTool(p process) (code int) {
 	r, ok := parseRestore(p.args)
 	if !ok {
@@ -194,7 +194,7 @@ func (r *restoring) run(ctx context.Context, p process) error {
 	return nil
 }
 
-// tell starts a server on the folder into, without a port, and says what it holds.
+// tell starts a server on the folder into, without a port, and prints a summary of its data.
 func (r *restoring) tell(ctx context.Context, p process, past *aof.Past, route *aof.Route, into string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -239,7 +239,7 @@ func (r *restoring) tell(ctx context.Context, p process, past *aof.Past, route *
 	return err
 }
 
-// holdings returns INFO memory and keyspace of the server at a socket, once it has loaded its data.
+// holdings returns INFO memory and INFO keyspace of the server at a socket, once the server has loaded its data.
 func holdings(socket string, ended <-chan error) (string, error) {
 	for {
 		select {

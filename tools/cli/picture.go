@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// draw writes a picture of the shares as SVG: a bar for each type, prefix, lifetime and large key, as long as its
-// memory.
+// draw writes a picture of the shares as SVG. It has a bar for each type, prefix, lifetime and large key, in proportion
+// to its memory.
 func (c *census) draw(w io.Writer) {
 	const left, width, bar, step = 260, 560, 16, 22
 	parts := []struct {
@@ -66,5 +66,5 @@ func (c *census) draw(w io.Writer) {
 	fmt.Fprintln(w, "</svg>")
 }
 
-// shownText returns text for SVG: without markup, and with at most most characters.
+// shownText returns text for SVG: escaped, and with at most most characters.
 func shownText(s string, most int) string { return html.EscapeString(shortened(s, most)) }

@@ -20,7 +20,7 @@ import (
 
 const proxyUsage = "Usage: spindle proxy demo [OPTION ...]\n"
 
-// proxyTool is the program proxy. Its one word is demo.
+// proxyTool runs the program proxy. Its only subcommand is demo.
 func proxyTool(p process) int {
 	if len(p.args) == 0 || p.args[0] != "demo" {
 		fmt.Fprint(p.err, proxyUsage)
@@ -63,7 +63,7 @@ func proxyTool(p process) int {
 	return 0
 }
 
-// The ports of a demo with proxies, counted from the first one.
+// These are the ports of a demo with proxies, counted from the first one.
 const (
 	demoShards    = 6 // nodes of the cluster, from the first port on
 	portProxy     = 6 // two
@@ -73,7 +73,7 @@ const (
 	demoPorts     = 13
 )
 
-// A demoTier is proxies, a dashboard and their store in front of a demo's cluster.
+// A demoTier is the proxies in front of a demo's cluster, with their dashboard and their store.
 type demoTier struct {
 	*demo
 	pidFile   string
@@ -119,7 +119,7 @@ func (t *demoTier) run() error {
 	return t.demo.run(demoShards)
 }
 
-// begin starts the store, the dashboard and the proxies. The cluster is there already. over reports that a signal came.
+// begin starts the store, the dashboard and the proxies. The cluster must exist. over reports whether a signal came.
 func (t *demoTier) begin(signals <-chan os.Signal) (over bool, err error) {
 	t.token = rand.Text()
 	fmt.Fprint(t.out, "starting the store, a dashboard and two proxies ...\n")
@@ -187,7 +187,7 @@ func (t *demoTier) startRole(name string, port int, args ...string) (*demoNode, 
 	return n, t.begun(n)
 }
 
-// begun starts a process, whose log is in its folder.
+// begun starts a process. Its log is in its folder.
 func (t *demoTier) begun(n *demoNode) error {
 	if err := os.Mkdir(n.folder, 0o755); err != nil {
 		return errors.New(reason.Of(err))
@@ -203,7 +203,7 @@ func (t *demoTier) begun(n *demoNode) error {
 	return t.launch(n)
 }
 
-// create makes the product.
+// create creates the product.
 func (t *demoTier) create() error {
 	args := []string{"product", "create", "demo", "cluster", "--url", "http://" + t.dashboard.address, "--token", t.token}
 	for _, n := range t.nodes {
@@ -212,7 +212,7 @@ func (t *demoTier) create() error {
 	return runCtl(process{args: args, out: io.Discard, err: io.Discard})
 }
 
-// answers asks for a page.
+// answers returns an error unless a GET of url succeeds.
 func answers(url string) error {
 	client := http.Client{Timeout: 2 * time.Second}
 	defer client.CloseIdleConnections()
@@ -227,7 +227,7 @@ func answers(url string) error {
 	return nil
 }
 
-// kill ends the processes that run, and returns how many there were.
+// kill kills the processes that run, and returns their number.
 func (t *demoTier) kill() (running int) {
 	for _, n := range t.processes {
 		if n.cmd.Process != nil && !n.over {
@@ -238,7 +238,7 @@ func (t *demoTier) kill() (running int) {
 	return running
 }
 
-// show prints what there is, and what to try.
+// show prints the processes of the demo, and commands to try.
 func (t *demoTier) show() {
 	for _, n := range t.nodes {
 		if n.of == nil {

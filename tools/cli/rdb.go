@@ -18,7 +18,7 @@ import (
 
 const rdbUsage = "Usage: spindle rdb report [OPTION ...] FILE|HOST:PORT\n"
 
-// rdbTool is the program rdb. Its one word is report.
+// rdbTool runs the program rdb. Its only subcommand is report.
 func rdbTool(p process) int {
 	if len(p.args) == 0 || p.args[0] != "report" {
 		fmt.Fprint(p.err, rdbUsage)
@@ -79,7 +79,7 @@ type reportOptions struct {
 	from                   origin
 }
 
-// run makes the report of source: a file, or a server by host and port.
+// run makes the report of source. source is a file, or a server by host and port.
 func (o *reportOptions) run(source string, p process) error {
 	in, size, err := o.open(source)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *reportOptions) run(source string, p process) error {
 	return c.out.Flush()
 }
 
-// explained returns a reading error for the operator.
+// explained converts an error of reading to one for the operator.
 func explained(err error) error {
 	if sum := (*rdb.ChecksumError)(nil); errors.As(err, &sum) {
 		return fmt.Errorf("%w: spindle check-rdb says more", err)
@@ -139,7 +139,7 @@ func explained(err error) error {
 	return err
 }
 
-// open opens the RDB file that source names. The size is 0 if unknown.
+// open opens the RDB file that source names, or fetches it from the server. The size is 0 if it is unknown.
 func (o *reportOptions) open(source string) (io.ReadCloser, int64, error) {
 	file, err := os.Open(source)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// many is an RDB file of n strings that is generated while it is read. Every tenth key has a deadline.
+// many is an RDB file of n strings that is generated as it is read. Every tenth key has a deadline.
 type many struct {
 	n, at int
 	buf   []byte
@@ -58,7 +58,7 @@ func (m *many) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// censusOf counts a file.
+// censusOf returns the census of a file.
 func censusOf(t testing.TB, r io.Reader, o reportOptions) *census {
 	t.Helper()
 	o.top, o.separator, o.depth = max(o.top, 20), ":", max(o.depth, 1)
@@ -73,7 +73,7 @@ func censusOf(t testing.TB, r io.Reader, o reportOptions) *census {
 	return c
 }
 
-// TestCensus: sums are right for a million keys, and memory does not grow with them.
+// TestCensus: the sums are right for a million keys, and memory does not grow with the number of keys.
 func TestCensus(t *testing.T) {
 	const n = 1_000_000
 	c := censusOf(t, &many{n: n}, reportOptions{})
@@ -96,7 +96,7 @@ func TestCensus(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// TestPrefixesAreBounded: with too many prefixes no byte is lost, and the largest prefixes stay.
+// TestPrefixesAreBounded: with too many prefixes no byte is lost, and the largest prefixes are still listed.
 func TestPrefixesAreBounded(t *testing.T) {
 	var o = reportOptions{top: 5, separator: ":", depth: 1}
 	c, err := newCensus(&o, io.Discard)
@@ -123,7 +123,7 @@ func TestPrefixesAreBounded(t *testing.T) {
 	}
 }
 
-// report runs the tool.
+// report runs rdb report and returns its output.
 func report(t *testing.T, args ...string) (out, complaints string, code int) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -131,7 +131,8 @@ func report(t *testing.T, args ...string) (out, complaints string, code int) {
 	return o.String(), e.String(), code
 }
 
-// TestForms: the table, CSV, JSON, the list of keys and the picture of one file agree. No key's name breaks them.
+// TestForms: the table, CSV, JSON, the list of keys and the picture of one file agree. No key's name can break their
+// format.
 func TestForms(t *testing.T) {
 	dir := t.TempDir()
 	path, picture := filepath.Join(dir, "a.rdb"), filepath.Join(dir, "a.svg")
@@ -190,8 +191,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestReportRefuses: bytes that are no RDB file, a damaged file and wrong arguments are refused with a line that says
-// so.
+// TestReportRefuses: bytes that are not an RDB file, a damaged file and wrong arguments are refused with a line that
+// says so.
 func TestReportRefuses(t *testing.T) {
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.rdb")
@@ -211,7 +212,7 @@ func TestReportRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkCensus counts strings of a file. Watch keys/s: the goal is a million.
+// BenchmarkCensus makes the census of a file of strings. Watch keys/s: the goal is a million.
 func BenchmarkCensus(b *testing.B) {
 	n := 1_000_000
 	file, err := io.ReadAll(&many{n: n})

@@ -15,7 +15,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// text returns a key or prefix for people: quoted only if it has bytes that may harm a terminal, or quotes.
+// text returns a key or prefix for people. It is quoted only if it has quotes or bytes that may harm a terminal.
 func text(key []byte) string {
 	plain := utf8.Valid(key)
 	for _, r := range string(key) {
@@ -43,7 +43,7 @@ func speaksUTF8(getenv func(string) string) bool {
 	return strings.Contains(locale, "UTF-8") || strings.Contains(locale, "UTF8")
 }
 
-// named returns a name for the table, of at most most runes.
+// named returns a name for the table, with at most most runes.
 func (c *census) named(s string, most int) string {
 	if s = shortened(s, most); !c.o.ascii {
 		return s
@@ -68,7 +68,7 @@ func (c *census) largestFirst() []largeKey {
 	return sorted
 }
 
-// table prints the report for people.
+// table prints the report as tables for people.
 func (c *census) table() {
 	fmt.Fprintf(c.out, "%s: %s keys, %s in memory here; RDB version %d, %s\n",
 		c.source, grouped(c.all.Keys), size(c.all.Bytes), c.version, size(c.fileBytes))
@@ -120,7 +120,7 @@ func shortened(s string, most int) string {
 	return string([]rune(s)[:most-1]) + "…"
 }
 
-// A shownKey is a key of the report's JSON.
+// A shownKey is a key in the report's JSON.
 type shownKey struct {
 	Database int    `json:"database"`
 	Key      string `json:"key"`
@@ -131,7 +131,7 @@ type shownKey struct {
 	Deadline int64  `json:"deadline,omitempty"` // Unix ms
 }
 
-// json prints the report for programs.
+// json prints the report as JSON for programs.
 func (c *census) json() {
 	report := struct {
 		Source     string     `json:"source"`
@@ -182,7 +182,7 @@ func (c *census) csv() {
 	w.Flush()
 }
 
-// line prints a key's line of --keys.
+// line prints the line of a key for --keys.
 func (c *census) line(db int, key []byte, deadlineMs int64, w *bgsave.Weight) {
 	p := c.out.AvailableBuffer()
 	p = append(strconv.AppendInt(p, int64(db), 10), ',')

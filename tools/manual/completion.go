@@ -18,7 +18,7 @@ func firstWords() []string {
 	return words
 }
 
-// isPath reports whether a directive's value is the name of a file or folder.
+// isPath reports whether the value of a directive is the name of a file or folder.
 func isPath(name string) bool {
 	switch name {
 	case "dir", "logfile", "pidfile", "aclfile", "unixsocket", "tls-cert-file", "tls-key-file", "tls-ca-cert-file",
@@ -29,7 +29,7 @@ func isPath(name string) bool {
 	return false
 }
 
-// bashCompletion returns the file for bash to source.
+// bashCompletion returns the completion file for bash.
 func bashCompletion(chapters []config.Chapter) string {
 	var names, values strings.Builder
 	for _, c := range chapters {
@@ -88,7 +88,7 @@ complete -o filenames -F _spindle spindle
 `, values.String(), backupCompletion(), strings.Join(cli.BackupWords, " "), strings.ReplaceAll(names.String(), "--", "")[1:], strings.Join(firstWords(), " "), names.String()[1:])
 }
 
-// backupCompletion returns the cases of the words of backup, with the options of each.
+// backupCompletion returns the cases of the subcommands of backup, with the options of each.
 func backupCompletion() string {
 	var cases strings.Builder
 	for _, word := range cli.BackupWords {

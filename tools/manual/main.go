@@ -4,7 +4,7 @@
 //	manual FOLDER      man/*.1, man/*.5, bash/spindle, zsh/_spindle below it; run in the root of the tree
 //
 // Owner: none; make install runs it.
-// Start at write; pages.go has the text written by hand, completion.go the shells.
+// Start at write; pages.go has the hand-written text, completion.go the shells.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// write makes every file below folder. page is the page of settings.
+// write writes all files below folder. page is the page of settings.
 func write(folder, page string) error {
 	registry, err := server.Registry()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"spindle/server"
 )
 
-// made writes everything into a folder.
+// made writes all files to a folder.
 func made(t *testing.T) (folder string, chapters []config.Chapter) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "spindle.conf"))
@@ -67,7 +67,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestBash completes as bash does: directives, the words they take, tools, and files.
+// TestBash completes as bash does: directives, their possible values, tools, and files.
 func TestBash(t *testing.T) {
 	folder, _ := made(t)
 	for _, c := range []struct{ line, want string }{
@@ -99,7 +99,7 @@ func TestBash(t *testing.T) {
 	}
 }
 
-// TestZsh: zsh accepts the file, if zsh is installed.
+// TestZsh: zsh accepts the completion file. The test needs zsh.
 func TestZsh(t *testing.T) {
 	folder, chapters := made(t)
 	path := filepath.Join(folder, "zsh", "_spindle")

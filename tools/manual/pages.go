@@ -32,7 +32,7 @@ func (p *roff) paragraphs(text string) {
 	}
 }
 
-// item writes a term and its text.
+// item writes a term with its description.
 func (p *roff) item(term, text string) {
 	fmt.Fprintf(p, ".TP\n\\fB%s\\fR\n%s\n", escape(term), escape(text))
 }
@@ -46,7 +46,7 @@ func escape(text string) string {
 	return text
 }
 
-// serverPage is spindle(1).
+// serverPage returns spindle(1).
 func serverPage(forms []config.Form) string {
 	p := newPage("spindle", 1, "an in-memory data store for Redis clients")
 	p.section("SYNOPSIS")
@@ -86,7 +86,7 @@ func serverPage(forms []config.Form) string {
 	return p.String()
 }
 
-// sentinelPage is spindle-sentinel(1).
+// sentinelPage returns spindle-sentinel(1).
 func sentinelPage() string {
 	p := newPage("spindle-sentinel", 1, "watches primaries and replicas, and fails over")
 	p.section("SYNOPSIS")
@@ -101,7 +101,7 @@ func sentinelPage() string {
 	return p.String()
 }
 
-// proxyPage is spindle-proxy(1).
+// proxyPage returns spindle-proxy(1).
 func proxyPage() string {
 	p := newPage("spindle-proxy", 1, "one address in front of many shards")
 	p.section("SYNOPSIS")
@@ -119,7 +119,7 @@ func proxyPage() string {
 	return p.String()
 }
 
-// dashboardPage is spindle-dashboard(1).
+// dashboardPage returns spindle-dashboard(1).
 func dashboardPage() string {
 	p := newPage("spindle-dashboard", 1, "runs the shards behind proxies")
 	p.section("SYNOPSIS")
@@ -135,7 +135,7 @@ func dashboardPage() string {
 	return p.String()
 }
 
-// settingsPage is the page of a file of settings, in section 5.
+// settingsPage returns the page of a configuration file, in section 5.
 func settingsPage(name, also, intro string, chapters []config.Chapter) string {
 	p := newPage(name, 5, "the configuration of "+strings.TrimSuffix(name, ".conf"))
 	p.section("DESCRIPTION")

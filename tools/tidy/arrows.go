@@ -10,10 +10,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Arrows are the uses between the files of one package.
+// Arrows are the dependencies between the files of one package.
 type Arrows map[string]map[string]bool // file → the files whose functions, types, fields and variables it uses
 
-// ReadArrows type-checks the package in root/dir and returns its arrows. Tests are left out.
+// ReadArrows type-checks the package in root/dir and returns its arrows. It leaves out tests.
 func ReadArrows(root, dir string) (Arrows, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Dir: root,
@@ -45,8 +45,8 @@ func ReadArrows(root, dir string) (Arrows, error) {
 	return arrows, nil
 }
 
-// Backward searches for the best order of the files. It returns that order and the arrows that point up in it. A
-// package whose files are in layers has none. The result is always the same, because the seeds are fixed.
+// Backward searches for the best order of the files. It returns that order, and the arrows that point upwards in it. A
+// package whose files are in layers has no such arrows. The result is always the same, because the seeds are fixed.
 func (a Arrows) Backward() (best []string, backward []string) {
 	var files []string
 	for from, targets := range a {
@@ -65,7 +65,7 @@ func (a Arrows) Backward() (best []string, backward []string) {
 	return best, backward
 }
 
-// improve moves single files in order until no move leaves fewer arrows that point up.
+// improve moves single files in order until no move reduces the number of arrows that point upwards.
 func (a Arrows) improve(order []string) {
 	for improved := true; improved; {
 		improved = false
@@ -90,7 +90,7 @@ func (a Arrows) pointUp(order []string) (up []string) {
 	return up
 }
 
-// bestPlace returns the index at which the file at index i has the fewest arrows that point up.
+// bestPlace returns the index at which the file at index i has the fewest arrows that point upwards.
 func (a Arrows) bestPlace(order []string, i int) int {
 	best, bestGain := i, 0
 	for _, step := range []int{-1, 1} {

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// A function that main never reaches is dead. It may stay if its comment, or its package's, has a line that begins with
-// one of these words.
+// A function that main never reaches is dead. It may stay if its comment, or its package's comment, has a line that
+// begins with one of these words.
 //
 //	Seam:   coming work meets the tree here, and the line says which
 //	Proof:  tests call it to prove a structure's rules
@@ -28,8 +28,8 @@ const (
 
 var unreachable = regexp.MustCompile(`^(.+\.go):(\d+):\d+: unreachable func: (.+)$`)
 
-// Dead lists the dead functions of packages, in the words of the deadcode tool. The build has invariants. excused is
-// the number of dead functions that may stay. Dead runs the tool in root, the module's folder.
+// Dead returns the dead functions of packages, in the words of the deadcode tool. The build has the tag invariants.
+// excused is the number of dead functions that may stay. Dead runs the tool in root, the module's folder.
 func Dead(root string, packages map[string]*Package) (dead []string, excused int, err error) {
 	run := exec.Command("go", "tool", "deadcode", "-tags", "invariants", ".")
 	run.Dir = root
@@ -61,7 +61,7 @@ func Dead(root string, packages map[string]*Package) (dead []string, excused int
 	return dead, excused, nil
 }
 
-// docAt returns the comment of the function that is declared on a line of a file.
+// docAt returns the comment of the function that is declared on the given line of a file.
 func docAt(file string, line int) (string, error) {
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, file, nil, parser.ParseComments|parser.SkipObjectResolution)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// An Example is code on a page that the page says is cut from a file of the tree.
+// An Example is code on a page. The page says from which file of the tree it was copied.
 type Example struct {
 	File, Symbol string
 	Code         string
@@ -18,7 +18,7 @@ var (
 	leftOut     = regexp.MustCompile(`(?m)^\s*// …\n`)
 )
 
-// Examples returns the Go code of a page. File is empty if the page does not say where it is from.
+// Examples returns the Go code of a page. File is empty if the page does not name the source of the code.
 func Examples(page string) (all []Example) {
 	for _, m := range exampleFrom.FindAllStringSubmatch(page, -1) {
 		all = append(all, Example{m[1], m[2], m[3]})
@@ -26,8 +26,8 @@ func Examples(page string) (all []Example) {
 	return all
 }
 
-// Differs returns how e differs from its file below root, or "". Lines between two marks "// …" follow each other in
-// the file, and parts come in the file's order.
+// Differs returns how e differs from its file below root, or "". The lines between two marks "// …" must be contiguous
+// in the file, and the parts must have the file's order.
 func (e Example) Differs(root string) (why string, err error) {
 	if e.File == "" {
 		return "no line says which file it is from", nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExamplesAreReal: the examples of STYLE.md are in the tree as they stand there.
+// TestExamplesAreReal: the examples in STYLE.md equal the code in the tree.
 func TestExamplesAreReal(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "STYLE.md"))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The bounds of the composition root.
+// These limits bound the size of the composition root.
 const (
 	mostMethods = 30   // of instance
 	mostLines   = 1800 // of server/
@@ -17,7 +17,7 @@ const (
 
 var ofInstance = regexp.MustCompile(`(?m)^func \(\w+ \*?instance\) `)
 
-// productFiles returns the texts of a folder's Go files, without tests.
+// productFiles returns the texts of the Go files in a folder, without tests.
 func productFiles(t *testing.T, folder string) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
@@ -54,7 +54,7 @@ func TestTheRootIsSmall(t *testing.T) {
 	}
 }
 
-// mostOfLane bounds the lines of lane/. The lane answers few commands, and other packages have their functions.
+// mostOfLane is the maximum number of lines of lane/. The lane has few commands, and other packages implement them.
 const mostOfLane = 350
 
 func TestTheLaneIsSmall(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheLaneIsSmall(t *testing.T) {
 	}
 }
 
-// layered are the packages whose files are in layers, with the number of arrows that may point up.
+// layered lists the packages whose files are in layers, with the number of arrows that may point upwards.
 var layered = []struct {
 	dir     string
 	allowed int
@@ -112,8 +112,8 @@ func TestBackwardFindsTheFewestArrows(t *testing.T) {
 	}
 }
 
-// mostSleeps bounds the pauses of fixed length in tests. A test polls for a condition (testkit.Until), waits for a
-// deadline (testkit.Lapse) or for a moment by chance (testkit.Moment), or keeps a pace (time.Tick).
+// mostSleeps is the maximum number of pauses of fixed length in tests. A test polls for a condition (testkit.Until),
+// waits for a deadline (testkit.Lapse) or for a random time (testkit.Moment), or keeps a pace (time.Tick).
 const mostSleeps = 40
 
 func TestTestsRarelySleep(t *testing.T) {

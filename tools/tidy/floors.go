@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// A rule lists the imports that packages at and below a folder may have from this module. The rule of the longest
-// matching folder applies. A target ending in "/" is the folder and all below it; otherwise it is that package alone.
+// A rule lists the imports from this module that packages in and below a folder may have. The rule of the longest
+// matching folder applies. A target ending in "/" is the folder and everything below it; otherwise it is that package
+// alone.
 type rule struct {
 	folder string
 	may    []string
 }
 
-// floors is ARCHITECTURE.md's table of floors, top down. Everything may import internal/, so it is not listed. A
-// folder's first file adds its row here, and its name to the rows above it. TestFloorsAreThere refuses rows of missing
-// folders.
+// floors is ARCHITECTURE.md's table of floors, from top to bottom. Everything may import internal/, so it is not
+// listed. A change that adds a folder adds its row here, and its name to the rows above it. TestFloorsAreThere refuses
+// rows of missing folders.
 var floors = []rule{
 	{".", []string{"server", "proxy", "proxy/dashboard", "tools/cli"}},
 	{"server", []string{"reactor/", "protocol/", "engine/", "lazyfree/", "bgsave/", "aof", "replication/", "cluster/",
@@ -86,11 +87,11 @@ var floors = []rule{
 	{"tests", []string{"tests/", "protocol/", "engine/", "bgsave/", "server/", "proxy/"}},
 }
 
-// besides are the folders whose packages are no part of the program. Its packages may not import them, but main imports
-// tools/cli.
+// besides lists the folders whose packages are not part of the program. The program's packages may not import them,
+// except that main imports tools/cli.
 var besides = []string{"tools/", "bench/", "tests/"}
 
-// isBeside reports whether the package in dir is no part of the program.
+// isBeside reports whether the package in dir is not part of the program.
 func isBeside(dir string) bool {
 	return dir != "tools/cli" && slices.ContainsFunc(besides, func(folder string) bool {
 		return strings.HasPrefix(dir+"/",
@@ -123,7 +124,7 @@ func (r *rule) allows(target string) bool {
 	return false
 }
 
-// funcName returns a declaration's name if it is a function or method.
+// funcName returns a declaration's name if it declares a function or method, otherwise "".
 func funcName(d ast.Decl) string {
 	if f, ok := d.(*ast.FuncDecl); ok {
 		return f.Name.Name

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Label is the name of a numbered rule, as "memory.T2": its package's name, a letter and a number. R1 to R6 are
-// ARCHITECTURE.md's and have no package.
+// A Label is the name of a numbered rule, such as "memory.T2": its package's name, a letter and a number. R1 to R6
+// belong to ARCHITECTURE.md and have no package.
 type Label struct {
 	Name string
 	File string // below the root
 	Line int
 }
 
-// A rule is defined by a line of a comment or page that begins with a label and a dot, or with both in bold. Every
-// other label cites a rule, unless it is quoted.
+// A line of a comment or page defines a rule if it begins with a label and a dot. Both may be in bold. Every other
+// label cites a rule, unless it is quoted.
 var (
 	definition = regexp.MustCompile(
 		`^(?:\s*//\s*|\s*[-*]\s+\**|\s*\**)((?:[a-z]+\.)?[A-Z][0-9]{1,2})(?:\. |\.?\*\* | [A-Z][^.]*\.\*\*)`)
@@ -24,8 +24,8 @@ var (
 	message  = regexp.MustCompile(`invariant\.That\(|Errorf\(|Fatalf\(|fail\(`)
 )
 
-// Labels finds the definitions of rules, and every place that cites one: comments, messages of invariants and of
-// proofs, and the pages DESIGN.md and ARCHITECTURE.md.
+// Labels returns the definitions of rules, and every place that cites a rule. It searches comments, messages of
+// invariants and of proofs, and the pages DESIGN.md and ARCHITECTURE.md.
 func Labels(root string) (defined, cited []Label, err error) {
 	err = eachLine(root, []string{".go", ".md"}, func(file string, number int, line string) {
 		said := line
@@ -45,7 +45,7 @@ func Labels(root string) (defined, cited []Label, err error) {
 	return defined, cited, err
 }
 
-// citations returns the labels that a line cites, with one that it defines.
+// citations returns the labels in a line, including the label that the line defines.
 func citations(said string) (names []string) {
 	said = quoted.ReplaceAllString(said, "") // a quoted text is no label: `R1` of a register
 	for {
@@ -58,7 +58,7 @@ func citations(said string) (names []string) {
 	}
 }
 
-// spoken returns the part of a line of Go that people read: its comment, or the message of an invariant.
+// spoken returns the part of a line of Go that is text for people: its comment, or the message of an invariant.
 func spoken(line string) string {
 	code := quoted.ReplaceAllStringFunc(line, func(s string) string { return strings.Repeat("x", len(s)) })
 	at := strings.Index(code, "//")

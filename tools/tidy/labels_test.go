@@ -9,7 +9,7 @@ import (
 
 var ofArchitecture = regexp.MustCompile(`^R[1-6]$`) // ARCHITECTURE.md's rules
 
-// TestLabels: a rule's label names one rule in the whole tree, and every cited rule is defined.
+// TestLabels: a label names only one rule in the whole tree, and every cited rule is defined.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	defined, cited, err := Labels(root)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// listed is a list of names in code, each perhaps with a remark in brackets. It counts as one word.
+// listed matches a list of names in code, each with an optional remark in brackets. The list counts as one word.
 var listed = regexp.MustCompile("`[^`]*`( \\([^)]*\\))?(, `[^`]*`( \\([^)]*\\))?)+")
 
-// PlainPages returns the sentences that break a rule of words in the pages and the configurations below root.
+// PlainPages returns the sentences in the pages and the configurations below root that break a rule about words.
 func PlainPages(root string) (findings []Finding, err error) {
 	texts := map[string][]string{}
 	var order []string
@@ -43,11 +43,12 @@ func PlainPages(root string) (findings []Finding, err error) {
 	return findings, err
 }
 
-// leaning are words of a setting's remark that only make sense after another setting's.
+// leaning matches words at the start of a setting's remark that only make sense after another setting's remark.
 var leaning = regexp.MustCompile(
 	`^(The same|Those|That|Its|It|Such|With which|Under which|To which|For how long|Even)\b|\b(likewise|even then)\b`)
 
-// A paragraph is a text of a page, without marks of Markdown. Headings, items and cells of tables are one each.
+// A paragraph is a piece of text of a page, without the marks of Markdown. Each heading, item and table cell is a
+// paragraph.
 type paragraph struct {
 	line int
 	text string
@@ -59,7 +60,7 @@ var (
 	bullet  = regexp.MustCompile(`^\s*([-*]|\d+[.)]) +`)
 )
 
-// paragraphs cuts a page. It leaves out code: fenced, or indented by four after an empty line.
+// paragraphs splits a page into paragraphs. It leaves out code: fenced, or indented by four after an empty line.
 func paragraphs(lines []string) (all []paragraph) {
 	var open []string
 	from, fenced, wasEmpty, inList := 0, false, true, false
@@ -107,7 +108,7 @@ func paragraphs(lines []string) (all []paragraph) {
 	return all
 }
 
-// remarks returns the comments of a configuration. A # before a letter is a setting.
+// remarks returns the comments of a configuration. A # before a letter begins a setting, not a comment.
 func remarks(lines []string) (all []paragraph) {
 	var open []string
 	for i, line := range append(lines, "") {

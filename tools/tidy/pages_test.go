@@ -42,7 +42,7 @@ func TestRemarksOfAConfiguration(t *testing.T) {
 	}
 }
 
-// TestRemarksThatLean: a remark that begins as the one before it ended is found, and one that stands alone is not.
+// TestRemarksThatLean: PlainPages finds remarks that refer to the remark before them, and no others.
 func TestRemarksThatLean(t *testing.T) {
 	for text, want := range map[string]bool{
 		"The same for SIGTERM.": true, "The port, likewise.": true, "With which password.": true,

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// LooseErrors returns the places, by folder, that make a reply error outside their package's errors.go. It leaves out
+// LooseErrors returns the places, by folder, that create a reply error outside their package's errors.go. It leaves out
 // tests, tools and the package protocol.
 func LooseErrors(root string) (loose map[string][]string, err error) {
 	loose = map[string][]string{}

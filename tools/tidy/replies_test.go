@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// openErrors are the packages with reply errors outside errors.go. The list only shrinks.
+// openErrors lists the packages with reply errors outside errors.go. Packages may only be removed from the list.
 var openErrors = map[string]bool{
 	"aof":         true,
 	"replication": true,
 }
 
-// TestReplyErrorsStandTogether: a package's reply errors are in one file, errors.go.
+// TestReplyErrorsStandTogether: each package has its reply errors in one file, errors.go.
 func TestReplyErrorsStandTogether(t *testing.T) {
 	loose, err := LooseErrors(root)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Line is one that people read: of a page, or the comment of a line of Go.
+// A Line is a line that people read, of a page or of a comment in Go code.
 type Line struct {
 	File string // below the root
 	Line int
@@ -16,8 +16,8 @@ type Line struct {
 	Full string
 }
 
-// eachLine calls see for every line of the files with these endings: the file below root, the line's number and text.
-// It leaves out files that the bench writes or tests read.
+// eachLine calls see for every line of the files with these endings. see gets the file below root, the line's number
+// and its text. It leaves out files that the bench writes or tests read.
 func eachLine(root string, endings []string, see func(file string, number int, line string)) error {
 	return filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -61,8 +61,8 @@ func Said(root string) (said []Line, err error) {
 	return said, err
 }
 
-// Scripts returns every line of the programs and pages in other languages. Files of others are not ours to lay out:
-// their names have ".min.".
+// Scripts returns every line of the programs and pages in other languages. It leaves out files of other authors, whose
+// names contain ".min.".
 func Scripts(root string) (lines []Line, err error) {
 	err = eachLine(root, []string{".css", ".html", ".js", ".py", ".sh"}, func(file string, number int, line string) {
 		if !strings.Contains(file, ".min.") {

@@ -10,12 +10,12 @@ import (
 	"unicode"
 )
 
-// fixtures are words that may not name a test's types and functions: a plain name says more.
+// fixtures lists words that may not name a test's types and functions, because a plain name says more.
 var fixtures = map[string]bool{"house": true, "board": true, "seat": true, "stage": true, "toy": true, "crowd": true,
 	"world": true}
 
-// PlainTests returns the names and messages of tests below root that are not plain. A name is read as its words.
-// Messages are the first arguments of t.Error, t.Log and the like.
+// PlainTests returns the names and messages of tests below root that are not plain. A name is checked as the words that
+// it consists of. Messages are the first arguments of t.Error, t.Log and the like.
 func PlainTests(root string) (findings []Finding, err error) {
 	files := map[string]bool{}
 	if err := eachLine(root, []string{".go"}, func(file string, _ int, _ string) { files[file] = true }); err != nil {
@@ -56,7 +56,7 @@ func PlainTests(root string) (findings []Finding, err error) {
 	return findings, nil
 }
 
-// unplainName returns the rule that a name breaks, or "". Only a test's name may not have the marks of sentences.
+// unplainName returns the rule that a name breaks, or "". The rules about sentences apply only to the names of tests.
 func unplainName(name string) string {
 	words := camelWords(name)
 	for _, word := range words {
@@ -70,7 +70,7 @@ func unplainName(name string) string {
 	return ""
 }
 
-// camelWords returns the words of a name in camel case, in lower case.
+// camelWords splits a name in camel case into its words, in lower case.
 func camelWords(name string) (words []string) {
 	start := 0
 	runes := []rune(name)
@@ -84,7 +84,7 @@ func camelWords(name string) (words []string) {
 	return words
 }
 
-// printed returns the text of a call on a testing.TB that prints, or "".
+// printed returns the text that a call on a testing.TB prints, or "" for other calls.
 func printed(call *ast.CallExpr) string {
 	method, is := call.Fun.(*ast.SelectorExpr)
 	if !is || len(call.Args) == 0 {

@@ -2,7 +2,7 @@
 // ARCHITECTURE.md.
 //
 // Owner: none; it only reads the tree. It checks structure and does not count lines.
-// Start at tidy_test.go; floors.go is the table of floors as data.
+// Start at tidy_test.go; floors.go has the table of floors as data.
 package tidy
 
 import (
@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// A Package is a folder with Go files, as its import lines show it.
+// A Package is a folder with Go files, with their imports.
 type Package struct {
 	Dir     string            // below the module's root, slash-separated; "." for main
 	Doc     string            // the package comment, from any of its files
@@ -29,8 +29,8 @@ type Package struct {
 // Module is this module's path.
 const Module = "spindle"
 
-// Read parses every package below root. It reads the files itself. A test that ran `go list` would come from the test
-// cache after the code has changed.
+// Read parses every package below root. It reads the files itself, so that the test cache notices changes of the code.
+// It would not notice them if a test ran `go list`.
 func Read(root string) (map[string]*Package, error) {
 	packages := map[string]*Package{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {

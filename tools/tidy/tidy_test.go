@@ -14,7 +14,7 @@ import (
 
 const root = "../.."
 
-// The tests share one reading of the tree. They do not change it.
+// The tests share one parsed tree, which they do not change.
 var (
 	readOnce = sync.OnceValues(func() (map[string]*Package, error) { return Read(root) })
 	saidOnce = sync.OnceValues(func() ([]Line, error) {
@@ -53,8 +53,8 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// TestEveryPackageShips: the program has every package outside tools, bench and tests. Packages for tests stand below
-// tests/testkit. A package whose comment has a line with Seam waits for the code that imports it.
+// TestEveryPackageShips: the program has every package outside tools, bench and tests. Packages for tests are below
+// tests/testkit. A package that nothing imports yet is allowed if its comment has a line with Seam.
 func TestEveryPackageShips(t *testing.T) {
 	packages, ships := read(t), map[string]bool{}
 	var visit func(dir string)
@@ -166,8 +166,8 @@ var (
 	design = regexp.MustCompile(`[a-z0-9_/]*\bDESIGN\.md`)
 )
 
-// TestPlacesAreReal: every file.go:Func and every DESIGN.md that a page or a comment names exists. A name is looked up
-// below the root and below the folder that names it.
+// TestPlacesAreReal: every file.go:Func and every DESIGN.md that a page or a comment names exists. A name is searched
+// below the root and below the folder of the page or comment.
 func TestPlacesAreReal(t *testing.T) {
 	packages := read(t)
 	said, err := saidOnce()
@@ -191,7 +191,8 @@ func TestPlacesAreReal(t *testing.T) {
 		for _, page := range design.FindAllString(l.Text, -1) {
 			_, below := os.Stat(path.Join(root, page))
 			_, beside := os.Stat(path.Join(root, path.Dir(l.File), page))
-			// Prose names the kind of page, "a DESIGN.md beside the code"; a path, or a comment, names one.
+			// Prose may mean DESIGN.md pages in general, as in "a DESIGN.md beside the code". A path, or a comment,
+			// names a specific page.
 			named := strings.Contains(page, "/") || strings.HasSuffix(l.File, ".go") && !strings.HasPrefix(l.File, "tools/")
 			if named && below != nil && beside != nil {
 				t.Errorf("%s:%d points to %s, which does not exist", l.File, l.Line, page)
@@ -203,7 +204,7 @@ func TestPlacesAreReal(t *testing.T) {
 	}
 }
 
-// TestTheMapIsWhole: the map has a row for every folder at the top and for every folder of engine.
+// TestTheMapIsWhole: the map has a row for every top-level folder and for every folder of engine.
 func TestTheMapIsWhole(t *testing.T) {
 	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
 	if err != nil {
@@ -232,7 +233,7 @@ func TestTheMapIsWhole(t *testing.T) {
 	}
 }
 
-// TestTheWalkIsShort: the walk of one SET goes through at most five files.
+// TestTheWalkIsShort: the walk of one SET has at most five files.
 func TestTheWalkIsShort(t *testing.T) {
 	text, err := os.ReadFile(root + "/ARCHITECTURE.md")
 	if err != nil {
@@ -254,7 +255,7 @@ func TestTheWalkIsShort(t *testing.T) {
 	}
 }
 
-// TestNothingIsDead: functions that production never calls have a reason to stay.
+// TestNothingIsDead: every function that the program never calls has a reason to stay.
 func TestNothingIsDead(t *testing.T) {
 	t.Parallel()
 	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
@@ -293,7 +294,7 @@ func TestFloorsAreThere(t *testing.T) {
 }
 
 // TestLinesEndByColumn120 checks pages, code, scripts, styles and HTML. Tables, and lines with an address, may be
-// wider. So may code with a text that would not fit on a line.
+// wider. Code with a string that would not fit on a line may be wider too.
 func TestLinesEndByColumn120(t *testing.T) {
 	said, err := saidOnce()
 	if err != nil {
@@ -322,10 +323,10 @@ func TestLinesEndByColumn120(t *testing.T) {
 	}
 }
 
-// longText finds a text that takes most of a line, or that may have more lines.
+// longText matches a string that fills most of a line, or that may have several lines.
 var longText = regexp.MustCompile("\"([^\"\\\\]|\\\\.){70,}|`")
 
-// wallClock finds a reading of the wall clock as a number, which can only give a wrong duration.
+// wallClock matches a read of the wall clock as a number. Such a number can give a wrong duration.
 var wallClock = regexp.MustCompile(`[cC]ore\.Now\(\)|\.UnixMilli\(\)`)
 
 // TestTimersAreSteady: replication, the cluster and Sentinels measure time by clock.Steady or the core's SteadyMs. A

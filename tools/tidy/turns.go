@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// The fields of part.Part that the core or the server calls inside a turn.
+// inTurn has the fields of part.Part that the core or the server calls inside a turn.
 var inTurn = map[string]bool{"Threads": true, "Ill": true, "Reset": true, "Loaded": true}
 
-// mostGlue is the number of lines of a function literal that only calls other packages.
+// mostGlue is the maximum number of lines of a function literal that only calls other packages.
 const mostGlue = 6
 
 var saysTurn = regexp.MustCompile(`(?i)\bturn only\b|\b(runs?|works?|called|inside|in) (in )?(a |the )?turns?\b`)
 
-// TurnCode lists the places in a folder whose code runs only inside turns:
+// TurnCode returns the places in a folder whose code runs only inside turns:
 //   - a function whose comment says so
 //   - a function of the folder that is a listener, that a part calls in a turn, or that core.Do runs
 //   - a function literal at such a place that has more lines than glue needs

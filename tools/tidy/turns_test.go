@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheRootHasNoTurnCode: the composition root only connects the parts; code that runs inside turns stands elsewhere.
+// TestTheRootHasNoTurnCode: the composition root only connects the parts; code that runs inside turns is in other
+// packages.
 func TestTheRootHasNoTurnCode(t *testing.T) {
 	found, err := TurnCode(root, "server")
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// maxWords is the length of the longest sentence that a comment may have.
+// maxWords is the maximum number of words of a sentence in a comment.
 const maxWords = 25
 
-// A mark is a pattern that a comment may not contain, with a replacement.
+// A mark is a pattern that comments may not contain, with a suggestion for a replacement.
 type mark struct {
 	pattern *regexp.Regexp
 	instead string
@@ -34,10 +34,11 @@ var marks = []mark{
 	{regexp.MustCompile(`(?i)\bfrom \w+( \w+)? on\b`), "from X to Y, or name the first one"},
 }
 
-// clause is why a sentence is found that whatOpens matches.
+// clause is the reason of a finding for a sentence that whatOpens matches.
 const clause = "opens with a clause"
 
-// whatOpens matches a sentence that has a clause with "what" as its subject. A question may begin so.
+// whatOpens matches a sentence whose subject is a clause that begins with "what" or "which". A question may begin with
+// these words.
 var whatOpens = regexp.MustCompile(`^(What|Which|Whatever) `)
 
 // A Finding is a sentence of a comment that is not plain.
@@ -48,8 +49,8 @@ type Finding struct {
 	Text string
 }
 
-// PlainWords returns the sentences in the comments below root that break a rule of words.
-// It leaves out directives and indented text: pictures and code.
+// PlainWords returns the sentences in the comments below root that break a rule about words. It leaves out directives
+// and indented text, which is pictures and code.
 func PlainWords(root string) (findings []Finding, err error) {
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
@@ -114,14 +115,15 @@ func marked(text string) string {
 }
 
 var (
-	// cited is text of somewhere else: a message, a command's words, a name in code.
+	// cited matches text from other places: a message, a command's words, a name in code.
 	cited = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
-	// ends is where a sentence ends within a paragraph.
+	// ends matches the end of a sentence within a paragraph.
 	ends = regexp.MustCompile(`[.?!]["')\]]*(\s|$)`)
 	item = regexp.MustCompile(`^\s*([-*]|\d+[.)])\s`)
 )
 
-// sentences cuts a comment's text into sentences. An empty line, a list's item and a row of a table end one, too.
+// sentences splits a comment's text into sentences. An empty line, a list item and a row of a table also end a
+// sentence.
 func sentences(text string) (all []string) {
 	var paragraph []string
 	flush := func() {
