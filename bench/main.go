@@ -172,7 +172,7 @@ func run(args []string) error {
 func (o *options) start(args, names []string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
-	context.AfterFunc(ctx, process.KillAll) // then every wait for a child and every request to one fails at once
+	context.AfterFunc(ctx, process.KillAll) // so that waits for children and requests to them fail at once
 	defer process.KillAll()
 	e, err := o.env(ctx, args)
 	if err != nil {

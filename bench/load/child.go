@@ -108,13 +108,13 @@ func (r *Runner) wait() ([][]Result, error) {
 // Finish ends the measured time now and waits for the result. For a run that is still warming up, the measured time
 // begins at the same moment.
 func (r *Runner) Finish() (*Result, error) {
-	_ = r.cmd.Process.Signal(unix.SIGUSR1) // it may have ended before
+	_ = r.cmd.Process.Signal(unix.SIGUSR1) // the process may have ended before
 	return r.Wait()
 }
 
 // Abandon ends a run and drops its result.
 func (r *Runner) Abandon() {
-	_ = r.cmd.Process.Kill() // it may have ended before
+	_ = r.cmd.Process.Kill() // the process may have ended before
 	_ = process.Wait(r.cmd)
 }
 

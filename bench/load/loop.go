@@ -35,7 +35,7 @@ type loop struct {
 
 	server0, load0 time.Duration
 	busyUntil      time.Duration // the server's CPU clock at the end of its last slice
-	replies        int64         // all, counted or not
+	replies        int64         // all replies, measured or not
 	result         Result
 
 	toHear int64   // pushes that listeners have not received yet
@@ -173,7 +173,7 @@ func (l *loop) connect(address *unix.SockaddrInet4, models []*batch, prelude [][
 		return fmt.Errorf("connecting to %s: %w", l.spec.Address, err)
 	}
 	if models == nil {
-		return nil // it lives until the process ends
+		return nil // the connection lives until the process ends
 	}
 	c := &conn{fd: fd, id: int32(len(l.conns))}
 	for _, m := range models {
@@ -399,7 +399,7 @@ func (l *loop) runOpen() error {
 				turn = 0
 			}
 			sent := l.queue(c, next)
-			if sent == 0 { // Spec.Requests were sent
+			if sent == 0 { // all requests (Spec.Requests) were sent
 				if unanswered == 0 {
 					return l.finish(now)
 				}

@@ -20,21 +20,21 @@ type Spec struct {
 	Address     string // host:port
 	Connections int
 	Pipeline    int     // requests a batch
-	Rate        float64 // requests a second: open loop; 0: closed loop
+	Rate        float64 // requests a second in an open loop; 0 means a closed loop
 	Mix         []Command
 	Keys        KeySpace
 	Deadlines   Deadlines
 
 	Prelude   [][]string // requests that each connection sends first; an error reply ends the run
-	Listeners int        // connections that only send ListenTo, and then get a push for each request of the others
-	ListenTo  []string   // closed loop: a connection's next batch waits until all listeners have had their pushes
+	Listeners int        // connections that only send ListenTo, and get a push for each request of the others
+	ListenTo  []string   // in a closed loop, the next batch waits until all listeners have their pushes
 
-	Warmup   time.Duration // sent but not counted
-	Duration time.Duration // counted; 0: until Requests
-	Requests int64         // counted from the first; 0: until Duration
+	Warmup   time.Duration // requests are sent but not measured
+	Duration time.Duration // the measured time; if 0, the run ends after Requests
+	Requests int64         // the number of requests to measure; if 0, the run ends after Duration
 	Idle     int           // connections without requests, opened first
-	Interval time.Duration // of Result.Timeline; 0: none
-	Server   int           // process whose CPU clock is read at both ends of the counted time; 0: none
+	Interval time.Duration // the interval of Result.Timeline; 0 means no timeline
+	Server   int           // the process whose CPU clock is read, at both ends of the measured time; 0 means none
 	Seed     uint64
 	// RealTime makes the generator run before every other process on its core, if permitted. It is for a probe next to
 	// a load that uses the whole core.
@@ -84,23 +84,23 @@ type Deadlines struct {
 type Result struct {
 	Requests  int64
 	Elapsed   time.Duration
-	ServerCPU time.Duration // of Spec.Server, over the same time
-	Whole     Whole         // of a slice
-	LoadCPU   time.Duration // of the generator
+	ServerCPU time.Duration // the CPU time of Spec.Server, over the same time
+	Whole     Whole         // only for a slice
+	LoadCPU   time.Duration // the CPU time of the generator
 	Errors    int64
 	FirstErr  string
 	Nulls     int64
 	Latency   Histogram
-	SendDelay Histogram     // open loop: how late requests were sent, which is the generator's share of latency
-	Overrun   bool          // open loop: replies came so late that the run was aborted
+	SendDelay Histogram     // in an open loop: how late requests were sent, the generator's part of latency
+	Overrun   bool          // in an open loop: replies came so late that the run was aborted
 	Timeline  []Point       `json:",omitempty"`
-	Began     int64         // Unix ns of the counted time's begin
+	Began     int64         // the begin of the measured time, in Unix ns
 	IdleOpen  time.Duration // the time to open the idle connections
 }
 
 // A Point is one interval of a timeline.
 type Point struct {
-	At       time.Duration // from the counted time's begin
+	At       time.Duration // since the begin of the measured time
 	Requests int64
 	Max      time.Duration
 }

@@ -34,7 +34,7 @@ func Ticks(pid int) (user, kernel time.Duration, err error) {
 }
 
 func parseStat(text string) (user, kernel time.Duration, err error) {
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name before may hold anything
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // the name in brackets may contain anything
 	if len(fields) < 13 {
 		return 0, 0, fmt.Errorf("stat has %d fields", len(fields))
 	}
@@ -53,7 +53,7 @@ func RunDelay(pid int) (total time.Duration) {
 	for _, tid := range threads(strconv.Itoa(pid)) {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
 		if err != nil {
-			continue // it has just ended
+			continue // the thread has just ended
 		}
 		if fields := strings.Fields(string(text)); len(fields) == 3 {
 			n, _ := strconv.ParseInt(fields[1], 10, 64)

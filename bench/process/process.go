@@ -151,7 +151,7 @@ func KillAll() {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, cmd := range children {
-		_ = cmd.Process.Kill() // it may have just ended
+		_ = cmd.Process.Kill() // the child may have just ended
 	}
 }
 

@@ -25,12 +25,12 @@ import (
 // that was running. In the second, reads of resident memory take long, as under a hypervisor that moves pages. That
 // counts as CPU time of the reading thread.
 type Stalls struct {
-	Longest  time.Duration // of the core: beyond the requested time
+	Longest  time.Duration // on the core: the delay after the wake-up time
 	Memory   time.Duration // CPU time of the slowest few reads
 	Over1ms  int
 	Gaps     []Gap // of the core, at least gapMin long, in order
 	Wakes    int
-	RealTime bool // false: it had no priority, so its stalls may be the server itself
+	RealTime bool // if false, the watcher had no priority, and the server may have caused its stalls
 }
 
 // A Gap is a time, in Unix µs, in which no thread ran that should run. The watcher measures it from its wake-up time.
@@ -92,7 +92,7 @@ func StallMain(in io.Reader, out io.Writer) error {
 	ended := make(chan struct{})
 	runtime.GOMAXPROCS(2)
 	go func() {
-		_, _ = io.Copy(io.Discard, in) // its end is the signal, however it ends
+		_, _ = io.Copy(io.Discard, in) // the end of the input is the signal to stop
 		close(ended)
 	}()
 	runtime.LockOSThread()

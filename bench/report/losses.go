@@ -7,7 +7,7 @@ import (
 
 // A loss is a cause of lost cases. It explains every lost case of its section whose name contains one of its words.
 type loss struct {
-	section, words string // words: alternatives, separated by "|"; empty matches all
+	section, words string // words has alternatives, separated by "|"; "" matches all
 	what           string
 	cause, mend    string
 }

@@ -17,12 +17,12 @@ type Section struct {
 	Name      string // of the scenario
 	Title     string // what the scenario does
 	Reference string // version of the server with which spindle was compared
-	Beside    bool   // that server was named by hand, and is not the machine's own redis-server
+	Beside    bool   // the server was named by hand and is not the machine's own redis-server
 	Taken     string // date
 	Machine   []string
 	Servers   []string // name, version and command line
 	Text      []string // what was done, in sentences
-	Commands  []string // that repeat this section
+	Commands  []string // the commands that repeat this section
 	Tables    []Table
 	Plots     []Plot
 	Figures   []Figure

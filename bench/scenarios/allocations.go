@@ -12,7 +12,7 @@ const (
 	byRequests allocator = iota // all other causes
 	byGnetList                  // gnet's list of epoll events, which is allocated again as it grows and shrinks
 	byDuties                    // the core's periodic work, ten times a second
-	byAsking                    // the admin address answering this bench
+	byAsking                    // the admin address's replies to this bench
 	allocators
 )
 
@@ -30,7 +30,7 @@ func (a allocations) since(before allocations) allocations {
 
 // Allocations returns the server's allocations so far. It must run with GODEBUG=memprofilerate=1.
 func (s *Server) Allocations() (allocations, error) {
-	text, err := s.fromAdmin("/debug/pprof/heap?debug=1&gc=1", 0) // which counts everything before the gc
+	text, err := s.fromAdmin("/debug/pprof/heap?debug=1&gc=1", 0) // the profile covers everything before the gc
 	if err != nil {
 		return allocations{}, err
 	}

@@ -129,7 +129,7 @@ func (e *Env) saveOnce(c Contender, x *saves) error {
 	x.add(sight)
 	x.rps = append(x.rps, r.PerSecond())
 	x.wall = append(x.wall, float64(ended.Sub(began)))
-	if c.Kind == Redis { // the parent's peak lacks the child's copies
+	if c.Kind == Redis { // the parent's peak does not include the child's copies
 		copied, err := s.number("rdb_last_cow_size")
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func (e *Env) saveTypeOnce(who Contender, c *collection, n uint64, x *typeSaves)
 	x.add(sight)
 	x.rps = append(x.rps, r.PerSecond())
 	x.wall = append(x.wall, float64(took))
-	if who.Kind == Redis { // the parent's peak lacks the child's copies
+	if who.Kind == Redis { // the parent's peak does not include the child's copies
 		copied, err := s.number("rdb_last_cow_size")
 		if err != nil {
 			return err

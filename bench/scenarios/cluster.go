@@ -226,13 +226,13 @@ func (e *Env) thirtyNodes(c Contender, x *gathered) error {
 			v, err := nodes[clusterKilled].Do("CLUSTER", "NODES")
 			for line := range strings.SplitSeq(v.Text, "\n") {
 				if words := strings.Fields(line); len(words) > 8 && strings.Contains(words[2], "fail") {
-					failed++ // it still has slots
+					failed++ // the node still has slots
 				}
 			}
 			if err != nil {
 				return false, err
 			}
-			killed := 0 // whose FAIL this node knows
+			killed := 0 // the number of killed nodes that this node marks as failed
 			for line := range strings.SplitSeq(v.Text, "\n") {
 				if words := strings.Fields(line); len(words) > 2 && slices.Contains(strings.Split(words[2], ","), "fail") {
 					killed++
@@ -268,7 +268,7 @@ func replicate(nodes []*Server, primaries int) (time.Duration, error) {
 			}
 			info, err := n.Info()
 			if err != nil || info["master_link_status"] != "up" {
-				return false, nil // it may be loading
+				return false, nil // the node may be loading
 			}
 		}
 		return true, nil

@@ -13,7 +13,7 @@ type filling struct {
 	of     string // what is counted
 	n      uint64
 	spec   load.Spec
-	target float64 // of the design; 0: the reference's figure
+	target float64 // the target of the design; 0 means Redis's figure
 }
 
 // smallHash makes a hash with a key of 16 bytes and 5 fields, with names of 2 bytes and values of 8.

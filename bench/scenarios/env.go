@@ -27,7 +27,7 @@ import (
 type Env struct {
 	Context    context.Context
 	Reference  Contender   // redis-server
-	Beside     bool        // it was named by hand: results are stored separately from those of the machine's own
+	Beside     bool        // the reference was named by hand: its results are stored separately
 	Also       []Contender // more servers to compare with: valkey-server, another Redis
 	Spindle    string      // path of the binary
 	ServerCPUs process.CPUs
@@ -35,19 +35,19 @@ type Env struct {
 	Runs       int
 	Duration   time.Duration // counted time of a cell
 	Warmup     time.Duration
-	Keys       uint64 // of scenarios that need a key space
-	ManyKeys   uint64 // of scenarios that need a large one
+	Keys       uint64 // the size of the key space
+	ManyKeys   uint64 // the size of a large key space
 	Port       int    // the first of twenty ports for servers
 	Scratch    string // a folder of ours
-	PlotDir    string // "": no plots
+	PlotDir    string // "" means no plots
 	PlotBase   string // that folder's name in BENCHMARKS.md
 	PlotForm   string // svg or png
 	Log        io.Writer
 	Command    string         // this run's command line
-	Only       *regexp.Regexp // cells of throughput and types to measure, as "LPOP 16"; nil: all
+	Only       *regexp.Regexp // the cells of throughput and types to measure, such as "LPOP 16"; nil means all
 
 	nextPort int
-	ports    int // how many ports there are, the first being Port; 0: twenty
+	ports    int // the number of ports from Port; 0 means twenty
 }
 
 // A Kind says which arguments and INFO fields a server has.

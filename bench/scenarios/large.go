@@ -15,7 +15,7 @@ type largeCase struct {
 	prepare     func(*Server) error
 	mix         []load.Command
 	members     uint64
-	requests    int64 // requests to send; 0: as many as there is time for
+	requests    int64 // requests to send; 0 means as many as there is time for
 	connections int
 }
 

@@ -15,8 +15,8 @@ type freeing struct {
 	name    string
 	prepare func(*Server) error
 	act     func(*Server) error
-	keeps   bool             // what replaces it is as large, so memory does not shrink
-	from    func() time.Time // when the freeing could begin; nil: when act does
+	keeps   bool             // its replacement is as large, so memory does not shrink
+	from    func() time.Time // when the freeing could begin; if nil, when act begins
 }
 
 const bigString = 512 << 20

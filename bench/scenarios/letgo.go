@@ -12,7 +12,7 @@ import (
 type letting struct {
 	name string
 	act  [][]any
-	gone func(*Server) (bool, error) // nil: when the replies have come
+	gone func(*Server) (bool, error) // if nil, the value is gone when the replies have come
 }
 
 // resting frees nothing. It shows how long turns take on this machine in any case.
@@ -187,7 +187,7 @@ func (s *Server) letGo(l letting) (took time.Duration, err error) {
 	took = time.Since(began)
 	time.Sleep(s.env.Duration / 2) // to see later effects, too
 	if s.Kind == Spindle {
-		if _, err := s.Do("MEMORY", "PURGE"); err != nil { // the server would do it itself, but later
+		if _, err := s.Do("MEMORY", "PURGE"); err != nil { // the server would do this by itself later
 			return 0, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type attached struct {
 	cpu        report.Sample // ns of CPU time per applied command
 	took       report.Sample // ns from REPLICAOF to link up
-	grew, turn report.Sample // of the primary meanwhile: its greatest RSS over the RSS before, its longest turn in ns
+	grew, turn report.Sample // the primary's greatest RSS, relative to before, and its longest turn in ns
 }
 
 // replicas measures the cost of a command on a replica, and the duration of a full synchronisation.

@@ -180,7 +180,7 @@ func TestTurnTargetUsesTheWorstRun(t *testing.T) {
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
 		t.Error(f)
 	}
-	x.cpu = report.Sample{1e5, 2e5, 1e5} // CPU time counts if it is known: a stall of the machine is not our turn
+	x.cpu = report.Sample{1e5, 2e5, 1e5} // a known CPU time counts: a stall is not part of the turn
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
 		t.Error(f)
 	}
@@ -188,7 +188,7 @@ func TestTurnTargetUsesTheWorstRun(t *testing.T) {
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Missed {
 		t.Error(f)
 	}
-	x.own = report.Sample{1e5, 2e5, 1e5} // and time that the machine took away while it counted does not
+	x.own = report.Sample{1e5, 2e5, 1e5} // nor does time that the machine took away, even within the CPU time
 	if f := turnTarget("w", time.Millisecond, x); f.Verdict != report.Met {
 		t.Error(f)
 	}
@@ -213,7 +213,7 @@ func TestTurnTargetOfWays(t *testing.T) {
 		{[]*sights{one, two}, calm, report.Met},
 		{[]*sights{one, two, one}, calm, report.Missed},
 		{[]*sights{one, two, one}, one, report.Met},
-		{[]*sights{calm, of(2e4, 5e4, 4e5)}, calm, report.Missed}, // only one, but far beyond
+		{[]*sights{calm, of(2e4, 5e4, 4e5)}, calm, report.Missed}, // only one turn, but far longer
 		{[]*sights{calm, of(2e4, 5e4, 4e5)}, one, report.Met},
 		{[]*sights{{}}, calm, report.NotDecided},
 	} {

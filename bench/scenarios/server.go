@@ -37,10 +37,10 @@ type Server struct {
 type Start struct {
 	Args []string
 	Env  []string
-	Wrap []string      // a program, with its arguments, that becomes the server; nil: none
-	Dir  string        // data; "": a new one
-	CPUs *process.CPUs // nil: Env.ServerCPUs
-	Wait time.Duration // until it answers; 0: 20 s
+	Wrap []string      // a program, with its arguments, that becomes the server; nil means none
+	Dir  string        // the folder of the data; "" means a new one
+	CPUs *process.CPUs // nil means Env.ServerCPUs
+	Wait time.Duration // the time limit until it replies; 0 means 20 s
 }
 
 // arguments returns the arguments of c, with those common to all: no automatic saves, and DEBUG allowed from this
@@ -172,7 +172,7 @@ func (s *Server) Stop() {
 		s.Client.Close()
 		s.Client = nil
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGKILL) // it may have ended before
+	_ = s.cmd.Process.Signal(syscall.SIGKILL) // the server may have ended before
 	err := <-s.done
 	s.done <- err
 	s.log.Close()

@@ -156,7 +156,7 @@ func (e *Env) costTable(m matrix, contenders []Contender, workloads []workload, 
 			switch {
 			case x.load.Median() > 0.95:
 				busy += " ⚠"
-			case x.server.Median() < 0.9 && len(e.ServerCPUs) > 0: // neither was the limit: other processes used the cores
+			case x.server.Median() < 0.9 && len(e.ServerCPUs) > 0: // other processes used the cores
 				server += " ⚠"
 			}
 			verdict := ""

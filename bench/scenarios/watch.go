@@ -101,7 +101,7 @@ func (x *sights) add(s Sight) {
 	}
 	x.p99 = append(x.p99, float64(s.Probe.Latency.Percentile(99)))
 	x.max = append(x.max, float64(s.Probe.Latency.Max()))
-	if s.Stalls.RealTime { // otherwise it waited for the server itself
+	if s.Stalls.RealTime { // without real-time priority it waited for the server itself
 		x.stall = append(x.stall, float64(s.Stalls.Longest))
 	}
 	x.memory = append(x.memory, float64(s.Stalls.Memory))

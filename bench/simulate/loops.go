@@ -6,14 +6,14 @@ import (
 
 // Costs has the costs of a batch in nanoseconds. A batch is the requests that a client sends at once.
 type Costs struct {
-	Before, BeforeEach Nanos // outside the turn before it: of a batch, and of each of its requests
-	After, AfterEach   Nanos // outside the turn after it: the reply's way to the socket
+	Before, BeforeEach Nanos // before the turn: per batch, and per request
+	After, AfterEach   Nanos // after the turn, until the reply is in the socket
 	Turn, TurnEach     Nanos // inside the turn
-	Moved              Nanos // inside the turn, when another loop had the turn before: the core's data change caches
-	Foreign            Nanos // inside the turn, of a batch of another loop: its requests and its reply change caches
-	Publish            Nanos // a batch that finds the turn taken
+	Moved              Nanos // inside the turn, if another loop had the turn before: the core's data is in its cache
+	Foreign            Nanos // inside the turn, for a batch of another loop: its bytes are in the other cache
+	Publish            Nanos // publishing a batch, because the turn is taken
 	Ring               Nanos // waking a loop that sleeps
-	Client, ClientEach Nanos // of the load generator
+	Client, ClientEach Nanos // costs of the load generator
 }
 
 // A Run is the setting of a simulation.
@@ -27,16 +27,16 @@ type Run struct {
 	Pipeline  int
 	Slice     Nanos // of the kernel's scheduler
 	Wakeup    Nanos
-	Watch     Nanos // how long a loop looks at a published batch before it continues
-	Alone     bool  // no loop runs another's batches: it waits for the turn
-	Time, Pre Nanos // simulated, and left out before that
+	Watch     Nanos // how long a loop watches its published batch before it continues
+	Alone     bool  // loops wait for the turn, and run no batches of others
+	Time, Pre Nanos // the simulated time, and the time before it that is left out
 }
 
 // A Result has the figures of a simulated Run.
 type Result struct {
 	PerSecond      float64 // requests
 	Median, P99    Nanos   // of a batch, from its sending to its reply
-	CPU            Nanos   // of the loops, per request
+	CPU            Nanos   // the CPU time of the loops per request
 	Combined, Busy float64 // the share of batches that another loop ran; the share of time in which the turn was held
 }
 
@@ -101,8 +101,8 @@ type server struct {
 	loops         []*loop
 	loads         []*generator
 
-	holder    *loop // nil: the turn is free
-	last      *loop // that held it last
+	holder    *loop // nil if the turn is free
+	last      *loop // the loop that held the turn last
 	queue     []*loop
 	published int
 
@@ -150,7 +150,7 @@ type generator struct {
 	s       *server
 	thread  *thread
 	clients int
-	replies []*client // that have a reply, or begin
+	replies []*client // clients that have a reply, or that begin
 }
 
 func (g *generator) run(work func(Nanos), sleep func()) {
@@ -173,10 +173,10 @@ type loop struct {
 	s      *server
 	id     int
 	thread *thread
-	ready  []*client // with requests in the socket
-	out    []*client // published
-	back   []*client // have come back
-	away   int       // published, and not taken from back
+	ready  []*client // clients with requests in the socket
+	out    []*client // clients whose batches are published
+	back   []*client // clients whose batches have come back
+	away   int       // the number of published batches that were not taken from back
 	rests  bool
 }
 

@@ -31,11 +31,11 @@ type machine struct {
 type thread struct {
 	next  func() (Nanos, bool)
 	stop  func()
-	left  Nanos // of the present work
+	left  Nanos // the rest of the current work
 	since Nanos // when it got its core
 	cpu   Nanos
 	state threadState
-	woken bool // during work: it does not sleep next
+	woken bool // the thread was woken during work, so it does not sleep next
 }
 
 type threadState int8
@@ -158,7 +158,7 @@ func (m *machine) run(until Nanos) {
 
 type event struct {
 	when  Nanos
-	order uint64 // events of one time come in the order in which they were made
+	order uint64 // events of the same time happen in the order of their creation
 	f     func()
 }
 

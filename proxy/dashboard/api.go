@@ -13,9 +13,9 @@ import (
 // A route is one endpoint of the API. openapi.json describes each route, which a test checks.
 type route struct {
 	method, path string
-	action       string                     // of those that write: the word in the audit log; "": the route reads
-	body         func() any                 // an empty body to decode into; nil: the route takes none
-	run          func(c *call) (any, error) // returns what to answer
+	action       string                     // the name in the audit log; "" for routes that only read
+	body         func() any                 // returns a value to decode the body into; nil if the route has no body
+	run          func(c *call) (any, error) // returns the value of the reply
 }
 
 // routes returns all routes of the API. Only the active dashboard serves the paths below /v1.
@@ -166,7 +166,7 @@ func (d *Dashboard) pass(w http.ResponseWriter, r *http.Request, active store.Le
 type health struct {
 	Status string `json:"status"`
 	Active string `json:"active,omitempty"` // the active dashboard's URL
-	Store  string `json:"store,omitempty"`  // why it does not answer
+	Store  string `json:"store,omitempty"`  // why the store does not answer
 }
 
 func (d *Dashboard) serveHealth(w http.ResponseWriter, _ *http.Request) {
@@ -188,9 +188,9 @@ type statusView struct {
 	Version  string   `json:"version"`
 	Store    string   `json:"store"`
 	Prefix   string   `json:"prefix"`
-	Since    string   `json:"since"` // it has been the active one
+	Since    string   `json:"since"` // since when this dashboard is active
 	Products []string `json:"products"`
-	Actor    string   `json:"actor"` // whose token the request has
+	Actor    string   `json:"actor"` // the name of the request's token
 	Role     string   `json:"role"`
 }
 

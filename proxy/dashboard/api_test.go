@@ -396,7 +396,7 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which int, name, body string) {
 		r := routes[uint(which)%uint(len(routes))]
 		if r.path == "/v1/tokens/{token}" || strings.Contains(body, `:`) && strings.Contains(body, "address") {
-			return // it would connect to what the body names
+			return // it would connect to the address in the body
 		}
 		request := httptest.NewRequest(r.method, "/", strings.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")

@@ -111,7 +111,7 @@ func (c *carrier) move(ctx context.Context, db int, keys []string) error {
 		return store.ErrLost
 	}
 	if err := c.migrate(db, keys); busy(err) {
-		for _, key := range keys { // one of them is there already
+		for _, key := range keys { // the target already has one of them
 			if err := c.moveOne(db, key); err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func (c *carrier) measure(keys []string) (bytes int64, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", c.from.address, err)
 		}
-		bytes += v.Int // 0 for a key that has gone, and for a user without the right to ask
+		bytes += v.Int // 0 for a deleted key, and for a user without this right
 	}
 	return bytes, nil
 }

@@ -164,7 +164,7 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 func (d *Dashboard) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = d.http.Shutdown(ctx) // requests that are not done by then are cut off
+	_ = d.http.Shutdown(ctx) // unfinished requests are aborted then
 	d.end()
 	<-d.ended
 	d.store.Close()

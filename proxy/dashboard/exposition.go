@@ -53,7 +53,7 @@ func readSample(from io.Reader) (*sample, error) {
 		digits, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 		v, err := strconv.ParseFloat(digits, 64)
 		if err != nil || !(v >= 0 && v < mostCounted) {
-			continue // all that is read here counts something
+			continue // every metric read here is a count or a duration
 		}
 		s.note(name, labels, v)
 	}

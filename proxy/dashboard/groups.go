@@ -122,7 +122,7 @@ type newGroup struct {
 	Primary string         `json:"primary"`
 	Servers []store.Server `json:"servers"` // the replicas; the primary may be among them, with its zone
 	Master  string         `json:"master"`  // its name at the Sentinels; PRODUCT-ID if it is missing
-	Wipe    bool           `json:"wipe"`    // replicas may lose the data that they hold
+	Wipe    bool           `json:"wipe"`    // replicas may lose their data
 }
 
 func (d *Dashboard) createGroup(c *call) (any, error) {
@@ -308,7 +308,7 @@ func (d *Dashboard) deleteGroup(c *call) (any, error) {
 type newServer struct {
 	Address string `json:"address"`
 	Zone    string `json:"zone"`
-	Wipe    bool   `json:"wipe"` // it may lose the data that it holds
+	Wipe    bool   `json:"wipe"` // the server may lose its data
 }
 
 func (d *Dashboard) joinServer(c *call) (any, error) {
@@ -373,7 +373,7 @@ func (d *Dashboard) removeServer(c *call) (any, error) {
 	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil {
 		return nil, err
 	}
-	if l, err := d.dialer.open(c.ctx, address); err == nil { // one that is dead need not be told
+	if l, err := d.dialer.open(c.ctx, address); err == nil { // a dead server does not have to know it
 		defer l.close()
 		if err := l.follow(""); err != nil {
 			d.log.Warning("%s left group %s, and still follows its primary: %s", address, g.ID, err)
@@ -418,7 +418,7 @@ func (d *Dashboard) promote(c *call) (any, error) {
 	changed := *g
 	changed.Primary = o.Server
 	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil && !errors.Is(err, store.ErrConflict) {
-		return nil, err // after a conflict, the watch over the groups has written it
+		return nil, err // after a conflict, watchPrimaries has written it
 	}
 	m.groups[g.ID] = &changed
 	return d.groupView(c.ctx, m, g.ID)
@@ -544,7 +544,7 @@ func (d *Dashboard) watchPrimaries(ctx context.Context) {
 	for wait(ctx, time.Second) == nil {
 		names, err := d.products(ctx)
 		if err != nil {
-			continue // the next round tells more, and the campaign tells of the outage
+			continue // the next round tries again, and the campaign reports the outage
 		}
 		for _, name := range names {
 			m, err := d.load(ctx, name)

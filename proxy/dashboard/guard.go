@@ -24,13 +24,13 @@ import (
 // name resolves to this address, the request has that name as its Host.
 type guard struct {
 	d    *Dashboard
-	host string // of dashboard-url
+	host string // the host of dashboard-url
 }
 
 // An actor is the holder of a token.
 type actor struct {
-	name string // the token's
-	role string // "" may do nothing
+	name string // the name of the token
+	role string // "" means no rights
 }
 
 // These names stand for the tokens in the configuration, and for no token.
@@ -95,7 +95,7 @@ func (g *guard) identify(ctx context.Context, shown string) (found actor, proble
 	for _, e := range entries {
 		var t store.Token
 		if store.Decode(e, &t) != nil {
-			continue // it opens nothing
+			continue // a damaged token gives no rights
 		}
 		want, err := hex.DecodeString(t.Hash)
 		if err == nil && subtle.ConstantTimeCompare(sum[:], want) == 1 && found.role != store.RoleWrite {

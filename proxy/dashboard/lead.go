@@ -15,8 +15,8 @@ import (
 // dashboard.L2. Servers have no such condition. So the dashboard checks its lead before each MIGRATE.
 type lead struct {
 	mu     sync.Mutex
-	held   *store.Leadership // nil: this dashboard is ready
-	active store.Leader      // the last one known; without a URL: none
+	held   *store.Leadership // nil unless this dashboard is active
+	active store.Leader      // the last known one; without a URL if there is none
 	store  error             // why the store does not answer
 }
 

@@ -23,7 +23,7 @@ type model struct {
 	progress  *store.Progress
 
 	revisions map[string]int64 // of every entry, by its key
-	refused   []error          // entries that were not taken
+	refused   []error          // the errors of refused entries
 }
 
 // errNoProduct is the reply to a request for a product that does not exist.
@@ -83,7 +83,7 @@ func (m *model) take(e store.Entry, name string) error {
 		var p store.Proxy
 		err := store.Decode(e, &p)
 		if err != nil {
-			p = store.Proxy{ID: id} // it holds moves: nothing is known of what it has confirmed
+			p = store.Proxy{ID: id} // it holds moves, because its confirmed revision is unknown
 		}
 		m.proxies = append(m.proxies, p)
 		return err

@@ -27,12 +27,12 @@ type mover struct {
 	d       *Dashboard
 	product string
 	move    *store.Move
-	done    store.Progress // written now and then
+	done    store.Progress // written to the store from time to time
 	written time.Time
-	clean   map[string]bool // targets, with the move's ID, that had no keys of the slots that they get
+	clean   map[string]bool // marks of targets that had no keys of the slots to receive
 
 	open   map[int]bool // slots of a cluster that may be open
-	closed bool         // there are none
+	closed bool         // there are no open slots
 }
 
 // batch is the number of slots that change their state together over groups. Requests for these slots wait while the
@@ -58,7 +58,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 	t, err := m.table()
 	if err != nil {
 		if !m.underway() {
-			return false, nil // the product's view tells of it
+			return false, nil // the product's view shows the error
 		}
 		return true, err
 	}
@@ -97,7 +97,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 		if confirmed {
 			err = next.Migrate(a.Slots)
 		} else {
-			err = next.Abandon(a.Slots) // proxies hold requests for them back: that must not last
+			err = next.Abandon(a.Slots) // proxies hold requests for these slots back, which must not last
 		}
 		if err == nil {
 			err = w.commitTable(ctx, m, next)

@@ -21,16 +21,16 @@ type moveView struct {
 	By       string       `json:"by"`
 	Created  time.Time    `json:"created"`
 	Ended    *time.Time   `json:"ended,omitempty"`
-	Pace     int          `json:"pace"` // keys a second; 0: no bound
+	Pace     int          `json:"pace"` // keys a second; 0 means no limit
 	Slots    int          `json:"slots"`
 	Done     int          `json:"done"` // slots
-	Slot     int          `json:"slot"` // one that is under way; -1: none
+	Slot     int          `json:"slot"` // a slot that is under way, or -1
 	Keys     int64        `json:"keys"`
 	Bytes    int64        `json:"bytes"`
 	KeysRate float64      `json:"keys_rate"`         // a second, since it began
-	LeftS    int64        `json:"left_s"`            // seconds, estimated; -1: unknown
+	LeftS    int64        `json:"left_s"`            // an estimate in seconds, or -1 if unknown
 	Waiting  []string     `json:"waiting"`           // proxies that have not confirmed
-	Problem  string       `json:"problem,omitempty"` // why it waits
+	Problem  string       `json:"problem,omitempty"` // why the move waits
 	Steps    []store.Step `json:"steps"`
 }
 
@@ -89,7 +89,7 @@ type planOrder struct {
 
 // A planView is a plan. startMove accepts its steps unchanged.
 type planView struct {
-	By string `json:"by"` // of what weights are
+	By string `json:"by"` // the kind of weights
 	*plan.Plan
 }
 
@@ -269,7 +269,7 @@ func (d *Dashboard) weighKeys(ctx context.Context, l *plan.Layout, primaries map
 // A moveOrder starts a move.
 type moveOrder struct {
 	Steps []store.Step `json:"steps"` // of a plan
-	Pace  int          `json:"pace"`  // keys a second; 0: no bound
+	Pace  int          `json:"pace"`  // keys a second; 0 means no limit
 }
 
 func (d *Dashboard) startMove(c *call) (any, error) {

@@ -25,9 +25,9 @@ type overview struct {
 	Slots   *slotsView    `json:"slots,omitempty"`
 	Groups  []groupView   `json:"groups"`
 	Proxies []proxySight  `json:"proxies"`
-	Servers []serverSight `json:"servers"` // those that a proxy has called
+	Servers []serverSight `json:"servers"` // servers that a proxy has called
 	Move    *moveView     `json:"move,omitempty"`
-	Refused []string      `json:"refused"` // entries that are damaged, foreign or old, and why
+	Refused []string      `json:"refused"` // why entries were refused
 	Problem string        `json:"problem,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type proxySight struct {
 	Failures float64  `json:"failures"` // a second: calls that no server answered
 	Retries  float64  `json:"retries"`  // a second
 	Traffic  *traffic `json:"traffic,omitempty"`
-	Problem  string   `json:"problem,omitempty"` // why it has no figures
+	Problem  string   `json:"problem,omitempty"` // why the proxy has no figures
 }
 
 // A serverSight is the sum of the figures that all proxies have measured of a server.
@@ -67,7 +67,7 @@ type sight struct {
 
 const (
 	sightFresh = 400 * time.Millisecond
-	sightKept  = time.Minute // without a request
+	sightKept  = time.Minute // how long a sight is kept without a request
 	// sightTime is how long a server or a proxy may take to answer. The page must show a hanging server within 3 s.
 	sightTime = 1500 * time.Millisecond
 )

@@ -85,7 +85,7 @@ type productView struct {
 	Assigned  int              `json:"assigned"` // slots that belong to a group
 	Proxies   int              `json:"proxies"`
 	Move      *moveView        `json:"move,omitempty"`
-	Refused   []string         `json:"refused"` // entries that are damaged, foreign or old, and why
+	Refused   []string         `json:"refused"` // why entries were refused
 }
 
 func (d *Dashboard) view(ctx context.Context, name string) (*productView, error) {
@@ -166,7 +166,7 @@ type done struct {
 // A slotsView is the table of slots.
 type slotsView struct {
 	Slots    int           `json:"slots"`
-	Revision int64         `json:"revision"` // of the table that proxies confirm; 0 for a cluster
+	Revision int64         `json:"revision"` // the revision of the table that proxies confirm; 0 for a cluster
 	Ranges   []store.Range `json:"ranges"`
 }
 
@@ -261,8 +261,8 @@ func assignEvenly(t plan.Table, m *model) error {
 // A proxyView is a registered proxy.
 type proxyView struct {
 	store.Proxy
-	Present bool `json:"present"` // it reaches the store
-	Current bool `json:"current"` // it has confirmed the newest table of slots
+	Present bool `json:"present"` // the proxy reaches the store
+	Current bool `json:"current"` // the proxy has confirmed the newest table of slots
 }
 
 func (d *Dashboard) listProxies(c *call) (any, error) {

@@ -173,7 +173,7 @@ func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, 
 		if s == from || s == to || !s.primary.lives() {
 			continue
 		}
-		if l, err := w.d.dialer.open(ctx, s.primary.address); err == nil { // one that is dead need not be told
+		if l, err := w.d.dialer.open(ctx, s.primary.address); err == nil { // a dead node does not have to know it
 			r.others = append(r.others, l)
 			defer l.close()
 		}
@@ -184,7 +184,7 @@ func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, 
 			return err
 		}
 		delete(w.open, slot)
-		w.done.Done = min(w.done.Done+1, w.done.Slots) // until it is counted
+		w.done.Done = min(w.done.Done+1, w.done.Slots) // an estimate until the next count
 		w.report(ctx, "", nil)
 		if w.move.State != store.MoveRunning || slot == step.To || owners[slot+1] != step.Source ||
 			time.Now().After(until) {
@@ -199,7 +199,7 @@ type resharding struct {
 	source, target       *link
 	sourceID, targetID   string
 	others               []*link // to all other primaries
-	sourceHas, targetHas []bool  // the slots, as each of the two sees itself
+	sourceHas, targetHas []bool  // the slots of each, in its own view
 }
 
 // move moves one slot, whatever part of the move is done already.

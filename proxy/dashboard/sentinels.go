@@ -15,7 +15,7 @@ import (
 type sentinelView struct {
 	Address string            `json:"address"`
 	Problem string            `json:"problem,omitempty"`
-	Watches map[string]string `json:"watches"` // the group's ID → its primary's address, as this Sentinel says
+	Watches map[string]string `json:"watches"` // the group's ID → its primary's address, according to this Sentinel
 }
 
 // A sentinelsView describes the Sentinels that watch the groups.
@@ -72,7 +72,7 @@ func (l *link) primaryOf(master string) (string, error) {
 // A sentinelsOrder names the Sentinels of a product.
 type sentinelsOrder struct {
 	Addresses []string `json:"addresses"`
-	Quorum    int      `json:"quorum"` // 0: more than half
+	Quorum    int      `json:"quorum"` // 0 means more than half
 }
 
 // setSentinels makes Sentinels watch every group.

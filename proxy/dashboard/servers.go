@@ -20,7 +20,7 @@ import (
 type dialer struct {
 	user, password string
 	sentinel       string      // the password of Sentinels
-	tls            *tls.Config // nil: in the clear
+	tls            *tls.Config // nil means no TLS
 	timeout        time.Duration
 }
 
@@ -148,13 +148,13 @@ type ServerView struct {
 	Problem string `json:"problem,omitempty"`
 	Server  string `json:"server,omitempty"` // "redis 7.0.15"
 	Primary string `json:"primary,omitempty"`
-	Link    string `json:"link,omitempty"` // a replica's to its primary: "up", "down" or "sync"
+	Link    string `json:"link,omitempty"` // the state of a replica's link: "up", "down" or "sync"
 	Keys    int64  `json:"keys"`
 	Memory  int64  `json:"memory"` // bytes
 	Clients int64  `json:"clients"`
 	Ops     int64  `json:"ops"` // commands a second
 	Offset  int64  `json:"offset"`
-	CPUMs   int64  `json:"cpu_ms"` // of the process's life
+	CPUMs   int64  `json:"cpu_ms"` // used since the start of the process
 	Uptime  int64  `json:"uptime"` // seconds
 }
 

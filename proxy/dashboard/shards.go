@@ -156,7 +156,7 @@ func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, prim
 		}
 		for _, n := range nodes {
 			if n.id == primary {
-				return err // it knows the node, and has another reason
+				return err // the node is known, so the error has another reason
 			}
 		}
 	}

@@ -19,13 +19,13 @@ import (
 // A Shard is a group of a product, or a shard of a cluster.
 type Shard struct {
 	ID       string
-	Draining bool // it gets no slots, and gives its own away
+	Draining bool // the shard receives no slots and gives all its slots away
 }
 
 // A Layout is the input of a plan: the shards, and the owner of each slot.
 type Layout struct {
 	Shards []Shard
-	Owners []string // of each slot; "" is none, and such slots do not move
+	Owners []string // the shard of each slot; a slot with "" has none and does not move
 	// Weights are the weights of the slots: keys, bytes or time. If it is nil, every slot has the weight 1.
 	Weights []int64
 }
@@ -38,7 +38,7 @@ type Plan struct {
 	Steps     []store.Step `json:"steps"`
 	Moved     int          `json:"moved"` // slots
 	Shards    []Load       `json:"shards"`
-	Imbalance Change       `json:"imbalance"` // by how much of the mean the fullest shard has more, in percent
+	Imbalance Change       `json:"imbalance"` // by how many percent the fullest shard exceeds the mean
 }
 
 // A Load is a shard's share before and after the plan.

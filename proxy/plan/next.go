@@ -8,7 +8,7 @@ import (
 type Deed int
 
 const (
-	Finished Deed = iota // nothing is left
+	Finished Deed = iota // nothing is left to do
 	Begin                // Table.Prepare
 	Switch               // Table.Migrate, after every proxy has confirmed
 	Carry                // move the keys from Source to Target, then Table.Finish
@@ -33,7 +33,7 @@ func Next(t Table, m *store.Move, batch int) Action {
 	runs := m != nil && m.State == store.MoveRunning
 	if a := t.underway(store.Prepare); a.Slots != nil {
 		if a.Deed = Switch; !runs {
-			a.Deed = Return // proxies hold requests for these slots back: they must not stay so
+			a.Deed = Return // proxies hold requests for these slots back, which must not last
 		}
 		return a
 	}

@@ -8,9 +8,9 @@ import (
 
 // A Cell is one slot of a table.
 type Cell struct {
-	Group  string // "": none
+	Group  string // "" means none
 	State  string // "", store.Prepare or store.Migrating
-	Target string // of the latter two
+	Target string // the target, in the latter two states
 }
 
 // A Table is the list of all slots of a product over groups.

@@ -40,7 +40,7 @@ const (
 	Publish
 	SPublish
 	PubSub
-	CrossProtocol // POST and HOST: of a browser that was lured here; the connection is closed
+	CrossProtocol // POST and HOST, from an attacked browser; the connection is closed
 
 	// These are of class Pinned.
 	Multi

@@ -13,14 +13,14 @@ const maxIndex = 1 << 20
 //
 // Source: the key specifications of COMMAND.
 type spec struct {
-	keyword string // begin after this argument; "": at index start
-	start   int    // index; with keyword: the search's first index, negative from the end backwards
+	keyword string // keys begin after this argument; if it is "", at index start
+	start   int    // an index; with keyword, where the search begins, backwards if negative
 
 	counted bool // the number of keys is an argument
-	last    int  // not counted: index of the last key after the first one, or negative from the end
-	limit   int  // not counted, last is -1: keys are the first 1/limit of the rest
-	numAt   int  // counted: where the number is, after the beginning
-	first   int  // counted: where the first key is, after the beginning
+	last    int  // if not counted: the last key, relative to the first, or from the end if negative
+	limit   int  // if not counted and last is -1: keys are the first 1/limit of the rest
+	numAt   int  // if counted: the position of the number, relative to the beginning
+	first   int  // if counted: the position of the first key, relative to the beginning
 	step    int
 }
 
@@ -87,8 +87,8 @@ type found uint8
 
 const (
 	noKeys  found = iota // the call has none of these keys
-	someAre              // first..last
-	badCall              // the call is wrong, and its shard will say so
+	someAre              // the keys are first..last
+	badCall              // the call is wrong, and its shard will reply with an error
 )
 
 // bounds returns the first and the last key of a call.

@@ -27,20 +27,20 @@ type Gather struct {
 	row     *Row
 	parts   int
 	added   int
-	good    int      // parts without an error
-	kind    byte     // of the first good part
-	names   []string // SameLibraries: of the first good part, in order
+	good    int      // the number of parts without an error
+	kind    byte     // the type byte of the first good part
+	names   []string // for SameLibraries: the names in the first good part, sorted
 	bytes   []byte   // copies of replies, or of their elements
-	reply   span     // the reply to pass on, of merges that choose one
+	reply   span     // the reply to pass on, for merges that choose one
 	chosen  bool
 	numbers []int64
 	each    bool   // numbers are the elements of arrays
-	elems   []span // ByKey: an element for each key
+	elems   []span // for ByKey: an element for each key
 	count   int    // Concat: elements so far, pairs of a map; AnyKey: keys so far
 
 	failed  bool
 	fault   span // the first error's text, without type byte and CRLF
-	where   span // its shard
+	where   span // the shard of fault
 	unequal bool // another part's error differs
 }
 

@@ -11,13 +11,13 @@ type Plan struct {
 	Row      *Row  // nil for an unknown command
 	Class    Class // Refused if and only if Err is not nil
 	Special  Special
-	Slot     int             // of the call's keys; -1: it has none, or Class is Split
+	Slot     int             // the slot of the call's keys; -1 without keys, and if Class is Split
 	KeyCount int             // number of keys; a key named twice counts twice
-	Blocks   bool            // the call may wait for data: Class is Pinned
+	Blocks   bool            // the call may wait for data, so Class is Pinned
 	Err      *protocol.Error // the reply to the client
 
-	keySlots []uint16 // of a Split: the slot of each key
-	step     int      // of a Split: arguments a key
+	keySlots []uint16 // for a Split: the slot of each key
+	step     int      // for a Split: the number of arguments per key
 	scratch  []int
 	groups   grouping
 }

@@ -182,7 +182,7 @@ func TestGroups(t *testing.T) {
 				t.Fatalf("%s is %v, slot %d", call, p.Class, p.Slot)
 			}
 			seen, next := map[int32]bool{}, int32(0)
-			for range 2 { // the memory is left clean
+			for range 2 { // the memory must be clean for the next call
 				clear(seen)
 				next = 0
 				for _, g := range p.Groups(by) {

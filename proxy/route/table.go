@@ -33,17 +33,17 @@ const (
 	NoMerge       Merge = iota // one shard answers
 	AllSucceeded               // the first reply if none is an error
 	OneSucceeded               // the first reply that is no error
-	Sum                        // of integers; of arrays, element by element. Min, Max, And and Or too
+	Sum                        // of integers, or of arrays element by element; so are Min, Max, And and Or
 	Min                        //
 	Max                        //
 	And                        //
 	Or                         //
 	Concat                     // the elements of all arrays, sets or maps
 	ByKey                      // an array with an element a key, in the order of the keys
-	AnyKey                     // RANDOMKEY: one of the keys, by chance; null only if all are
-	FunctionStats              // FUNCTION STATS: of a shard that runs a script, if there is one
+	AnyKey                     // RANDOMKEY: a random one of the keys; null only if all are null
+	FunctionStats              // FUNCTION STATS: the reply of a shard that runs a script, if any does
 	SameLibraries              // FUNCTION LIST: the first reply if all have the same libraries
-	HaveScript                 // SCRIPT EXISTS: how many shards have each script; the proxy makes the reply of it
+	HaveScript                 // SCRIPT EXISTS: how many shards have each script; the proxy makes the reply
 )
 
 var mergeNames = [...]string{"", "all succeeded", "one succeeded", "sum", "minimum", "maximum", "logical and",
@@ -70,7 +70,7 @@ var scripted = map[string]Script{"eval": ByBody, "eval_ro": ByBody, "evalsha": B
 type Row struct {
 	Name    string // in lower case: "get", "client|list"
 	Number  int    // of the row, in Rows
-	Arity   int    // number of arguments with the name; negative: at least that many
+	Arity   int    // the number of arguments with the name; if negative, the minimum
 	Class   Class
 	Special Special // why the proxy treats it in a special way; None for most
 	Merge   Merge
@@ -79,15 +79,15 @@ type Row struct {
 	Readonly, Write, Blocking, Admin, NoMulti, PubSub bool // flags of COMMAND
 
 	MayReplicate bool // it may write although it is not flagged so: EVAL, PFCOUNT, PUBLISH
-	AllNodes     bool // with All: the tips ask for replicas too
+	AllNodes     bool // for All: the tips require replicas too
 	Script       Script
 	Module       bool
 
 	keys   []spec // none for custom
 	custom custom
-	subs   *index // nil: it has no subcommands
+	subs   *index // nil if there are no subcommands
 	shape  shape
-	refuse *protocol.Error // of Refused
+	refuse *protocol.Error // the error of class Refused
 }
 
 // Sub returns the row of a subcommand in any case, or nil if there is none.
@@ -148,7 +148,7 @@ func Read(reply respclient.Value, hasher Hasher) (*Table, error) {
 	}
 	t := &Table{Hasher: hasher, index: newIndex(len(reply.Elems) + len(builtin))}
 	for _, v := range reply.Elems {
-		if v.Null { // a command that has just left
+		if v.Null { // a command that was just removed
 			continue
 		}
 		raw, err := readRow(v, "")
@@ -257,7 +257,7 @@ type rawRow struct {
 	flags             flags
 	first, last, step int
 	request, response string // the tips' policies
-	hasSpecs          bool   // the shard gives specifications at all
+	hasSpecs          bool   // the shard returns specifications
 	specs             []spec
 	unclear           bool // a specification is unknown or incomplete
 	subs              []rawRow

@@ -32,18 +32,18 @@ type Client struct {
 	store   Store
 	prefix  string
 	product string
-	warn    func(err error) // entries that are refused, and outages, each once
+	warn    func(err error) // reports refused entries and outages, each once
 
 	mu       sync.Mutex
 	self     Proxy
-	revision int64 // of the registration in the store; 0: unknown
+	revision int64 // the revision of the registration in the store; 0 means unknown
 	confirm  int64 // the newest revision to confirm
 	wake     chan struct{}
 	follows  bool
 	keepers  sync.WaitGroup
 	release  context.CancelFunc // ends the keepers
-	seen     int64              // the revision up to which Follow has told tables
-	news     chan struct{}      // closed and made again when seen has grown
+	seen     int64              // the revision up to which Follow has processed changes
+	news     chan struct{}      // closed and replaced when seen has grown
 }
 
 // presence is how long a proxy counts as present after its last renewal.
@@ -70,7 +70,7 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 	go func() {
 		defer close(out)
 		v, begun := newView(KeyOf(c.prefix, c.product)), false
-		last := "" // why there was no table, as it was told
+		last := "" // the last reported reason why there was no table
 		for change := range c.store.Watch(ctx, v.root, 0) {
 			if change.Err != nil {
 				c.warn(fmt.Errorf("%s does not answer, and the last table stays in force: %w", c.store, change.Err))
@@ -87,7 +87,7 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 				case err == nil:
 					last = ""
 					select {
-					case <-out: // the reader has not seen it
+					case <-out: // drop the table that the reader has not taken
 					default:
 					}
 					out <- t
@@ -273,7 +273,7 @@ func (c *Client) reconcile(ctx context.Context, key string, self Proxy, because 
 	var there Proxy
 	if err := Decode(e, &there); err != nil {
 		c.warn(err)
-		return e.Revision, because // it is written over
+		return e.Revision, because // the entry will be overwritten
 	}
 	switch {
 	case there.Instance != self.Instance:

@@ -308,7 +308,7 @@ func TestRegisterSeesTheNewestTable(t *testing.T) {
 			if err := client.Register(ctx, info); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = client.Unregister(context.Background()) }) // nothing writes into the folder after the test
+			t.Cleanup(func() { _ = client.Unregister(context.Background()) }) // ends writes to the folder
 			select {
 			case table := <-tables:
 				if table.Revision != revision {

@@ -140,7 +140,7 @@ type Proxy struct {
 	Version   string    `json:"version,omitempty"`
 	Zone      string    `json:"zone,omitempty"`
 	Started   time.Time `json:"started"`
-	Confirmed int64     `json:"confirmed"` // the revision of the table that it acts on; 0: none yet
+	Confirmed int64     `json:"confirmed"` // the revision of the table on which the proxy acts; 0 means none yet
 }
 
 // A Presence shows that a proxy reaches the store.
@@ -167,7 +167,7 @@ type Move struct {
 	// Members has the node IDs of each shard that the steps name, for a cluster. After a failover another of these
 	// nodes is the primary.
 	Members map[string][]string `json:"members,omitempty"`
-	Pace    int                 `json:"pace"` // keys a second, at most; 0: no bound
+	Pace    int                 `json:"pace"` // the maximum of keys a second; 0 means no limit
 	By      string              `json:"by"`
 	Created time.Time           `json:"created"`
 	Ended   time.Time           `json:"ended,omitzero"`
@@ -184,14 +184,14 @@ type Step struct {
 // A Progress tells how far a move is.
 type Progress struct {
 	Schema  string    `json:"schema"`
-	Move    string    `json:"move"` // its ID
+	Move    string    `json:"move"` // the move's ID
 	Slots   int       `json:"slots"`
 	Done    int       `json:"done"` // slots
-	Slot    int       `json:"slot"` // the one under way; -1: none
+	Slot    int       `json:"slot"` // the slot under way, or -1
 	Keys    int64     `json:"keys"`
 	Bytes   int64     `json:"bytes"`
 	Waiting []string  `json:"waiting,omitempty"` // proxies that have not confirmed
-	Problem string    `json:"problem,omitempty"` // why it waits or fails
+	Problem string    `json:"problem,omitempty"` // why the move waits or fails
 	Updated time.Time `json:"updated"`
 }
 
@@ -199,7 +199,7 @@ type Progress struct {
 type Leader struct {
 	Schema string    `json:"schema"`
 	ID     string    `json:"id"`
-	URL    string    `json:"url"` // where it serves
+	URL    string    `json:"url"` // the URL of the dashboard
 	Since  time.Time `json:"since"`
 }
 

@@ -18,9 +18,9 @@ import (
 
 // Options are the options of OpenEtcd.
 type Options struct {
-	User, Password string        // "": no authentication
-	TLS            *tls.Config   // nil: in the clear
-	Timeout        time.Duration // of one call at one member
+	User, Password string        // "" means no authentication
+	TLS            *tls.Config   // nil means no TLS
+	Timeout        time.Duration // the time limit of one call at one member
 }
 
 // An Etcd is a store in the members of an etcd, 3.4 or later, reached through their JSON gateway.
@@ -72,7 +72,7 @@ func (e *Etcd) Close() { e.client.CloseIdleConnections() }
 // A refusal is an error reply of etcd: the call was not carried out, unless a MaybeError wraps it.
 type refusal struct {
 	status int
-	code   int // gRPC's
+	code   int // the gRPC code
 	text   string
 }
 

@@ -125,7 +125,7 @@ func (f *Folder) path(key string) string {
 	parts := strings.Split(strings.TrimPrefix(key, "/"), "/")
 	for i, part := range parts {
 		if part = url.PathEscape(part); part == "" || part[0] == '.' {
-			part = "%" + part // no name of PathEscape's has a % without two digits after it
+			part = "%" + part // PathEscape never returns a % without two digits after it
 		}
 		parts[i] = part
 	}
@@ -329,7 +329,7 @@ func (f *Folder) expire() error {
 	for _, name := range names {
 		id, err := strconv.ParseInt(name, 10, 64)
 		if err != nil {
-			continue // the unfinished file of another one
+			continue // an unfinished file of another process
 		}
 		text, err := os.ReadFile(f.lease(Lease(id)))
 		if err != nil {

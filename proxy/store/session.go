@@ -11,7 +11,7 @@ import (
 type Session struct {
 	Lease Lease
 	lost  chan struct{}
-	limit atomic.Int64 // when it may lapse, in nanoseconds since begin
+	limit atomic.Int64 // when the lease may lapse, in nanoseconds since begin
 }
 
 // begin is the instant from which limits are counted. The clock also runs while this process is suspended.
@@ -114,7 +114,7 @@ func Campaign(ctx context.Context, s Store, key string, value []byte, ttl time.D
 			pause(ctx, 3)
 		}
 		select {
-		case <-again: // the winner has gone before the watch looked: there is no change to tell
+		case <-again: // the winner left before the watch began, so no change is reported
 		case c, open := <-changes:
 			if !open {
 				return nil, ctx.Err()
@@ -149,7 +149,7 @@ func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Durat
 		cancel()
 		quit, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer done()
-		_ = s.Revoke(quit, session.Lease) // else it lapses, with the key if that was written
+		_ = s.Revoke(quit, session.Lease) // otherwise the lease lapses, with the key if it was written
 		return nil, err
 	}
 	return &Leadership{Session: session, Condition: Condition{key, revision}, store: s, cancel: cancel}, nil
@@ -158,5 +158,5 @@ func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Durat
 // Resign ends the leadership at once, so that the next leader does not have to wait for the lease to lapse.
 func (l *Leadership) Resign(ctx context.Context) {
 	l.cancel()
-	_ = l.store.Revoke(ctx, l.Lease) // else it lapses
+	_ = l.store.Revoke(ctx, l.Lease) // otherwise the lease lapses
 }

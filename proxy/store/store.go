@@ -36,7 +36,7 @@ type Entry struct {
 	Key      string
 	Value    []byte // nil in a Change: the key was deleted
 	Revision int64  // of the key's last change
-	Lease    Lease  // the entry ends with it; 0: it stays
+	Lease    Lease  // the entry is deleted with it; 0 means no lease
 }
 
 // A Condition holds while Revision is the revision of the key's last change. With revision 0, it holds while the key is
@@ -52,7 +52,7 @@ type Write struct {
 	Value  []byte
 	Lease  Lease
 	Delete bool
-	Prefix bool // with Delete
+	Prefix bool // delete all keys with this prefix
 }
 
 // A Lease limits the lifetime of entries: when the lease lapses, its entries are deleted.
@@ -60,9 +60,9 @@ type Lease int64
 
 // A Change is a set of changed entries, in the order of their revisions.
 type Change struct {
-	Reset    bool // Entries are all that exist; others that were known are gone
+	Reset    bool // Entries has all existing entries; all others are deleted
 	Entries  []Entry
-	Revision int64 // the state of the store that Entries lead to
+	Revision int64 // the revision of the store after this change
 	// Err means that the store does not answer. The watch continues, and reports each outage once.
 	Err error
 }

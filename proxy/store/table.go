@@ -11,16 +11,16 @@ type Table struct {
 	// Revision is the revision of the newest entry in the table. A proxy confirms it.
 	Revision  int64
 	Product   Product
-	Sentinels *Sentinels        // nil: none watch the groups
+	Sentinels *Sentinels        // nil if no Sentinels watch the groups
 	Groups    map[string]*Group // by ID; empty for a cluster
-	Slots     []Slot            // Product.Slots of them; empty for a cluster
+	Slots     []Slot            // one per slot (Product.Slots); empty for a cluster
 }
 
 // A Slot says where requests for a slot are sent.
 type Slot struct {
-	Group  string // whose primary serves it; "": none, and requests are refused
+	Group  string // the group whose primary serves the slot; if "", requests are refused
 	Source string // while it migrates: a key is moved from this group's primary before its request is sent; else ""
-	Held   bool   // requests wait, until a table in which the slot is not held
+	Held   bool   // requests wait until there is a table with Held false
 }
 
 // A view holds the validated entries of a product that proxies need.
@@ -31,7 +31,7 @@ type view struct {
 	root    string // with the last slash
 	entries map[string]Checked
 	newest  map[string]int64 // revisions of entries, by key
-	latest  int64            // of the changes that were taken, deletions included
+	latest  int64            // the latest revision of the changes, including deletions
 }
 
 func newView(root string) *view {

@@ -28,9 +28,9 @@ type watcher struct {
 	source source
 	prefix string
 	out    chan Change
-	known  map[string]int64 // the revision of each key told; nil: nothing was told, so that a list is told whole
-	seen   int64            // the last revision told
-	down   bool             // the outage has been told
+	known  map[string]int64 // the revision of each reported key; nil before the first list
+	seen   int64            // the last reported revision
+	down   bool             // the outage has been reported
 }
 
 // watch starts a watcher. Lifetime: until ctx ends.
@@ -55,7 +55,7 @@ func (w *watcher) run(ctx context.Context) {
 		began := time.Now()
 		err := w.stream(ctx)
 		if time.Since(began) > time.Second {
-			failures = 0 // it was a good one
+			failures = 0 // the stream had worked
 		}
 		switch {
 		case ctx.Err() != nil:

@@ -10,7 +10,7 @@ import (
 
 // A view is a cluster from the point of view of one of its nodes.
 type view struct {
-	epoch  uint64 // cluster_current_epoch; 0: not known
+	epoch  uint64 // cluster_current_epoch; 0 means unknown
 	shards []viewShard
 }
 
@@ -50,7 +50,7 @@ func readShards(reply respclient.Value, asked string, tls bool) (v view, err err
 			switch {
 			case !ok:
 			case role.Text == "master" && (!known || s.primary.failed):
-				if known { // a primary that was replaced, in the view of some versions
+				if known { // some versions still list a primary that was replaced
 					s.replicas = append(s.replicas, s.primary)
 				}
 				s.primary, known = one, true
@@ -75,7 +75,7 @@ func readNode(v respclient.Value, asked string, tls bool) (n node, ok bool) {
 	}
 	host, _ := v.Get("endpoint")
 	name := host.Text
-	if name == "?" { // it has no host name, which the cluster prefers
+	if name == "?" { // the cluster prefers host names, and the node has none
 		ip, _ := v.Get("ip")
 		name = ip.Text
 	}

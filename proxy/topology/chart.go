@@ -18,7 +18,7 @@ type chart struct {
 	now   *Map
 	epoch uint64
 	stale map[string]bool // the nodes with stale views since the last good one
-	holes time.Time       // when the first view of a row left slots without an owner; zero: the last one left none
+	holes time.Time       // since when views leave slots without an owner; zero if the last view left none
 }
 
 // maxNodes is the maximum number of nodes that are remembered of a shard.

@@ -183,7 +183,7 @@ func TestChart(t *testing.T) {
 		from  string // a node, and "@" with the seconds since the beginning
 		epoch uint64
 		view  string // or moved
-		want  string // "": nothing changes
+		want  string // "" means that nothing changes
 	}
 	for _, c := range []struct {
 		name  string

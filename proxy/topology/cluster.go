@@ -14,9 +14,9 @@ import (
 type Options struct {
 	Seeds   []string // host:port of some nodes
 	Access  Access
-	Every   time.Duration // between refreshes, unless one is asked for
+	Every   time.Duration // the time between refreshes that are not requested
 	Soonest time.Duration // the least time between two refreshes; up to half of it is added by chance. 0: 50 ms
-	Lag     time.Duration // between measurements of replicas' lag; 0: they are not measured
+	Lag     time.Duration // the time between measurements of replicas' lag; 0 means none
 	Log     *logging.Logger
 }
 
@@ -53,7 +53,7 @@ func (f *Finder) Close() {
 func (f *Finder) Moved(slot int, addr string) {
 	if m := f.Current(); slot >= 0 && slot < m.Slots() {
 		if s := m.Shard(slot); s != nil && s.Primary == addr {
-			return // another client's redirection has come first
+			return // an earlier redirection has already changed the Map
 		}
 	}
 	f.mu.Lock()
@@ -109,7 +109,7 @@ func (f *Finder) ask(addr string) (v view, err error) {
 		return v, err
 	}
 	defer c.Close()
-	info, err := c.Do("CLUSTER", "INFO") // first: after a change in between, the view looks too old rather than too new
+	info, err := c.Do("CLUSTER", "INFO") // first, so that after a change in between the view looks too old, not too new
 	if err != nil {
 		return v, err
 	}

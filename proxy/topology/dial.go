@@ -11,10 +11,10 @@ import (
 
 // Access configures how a Finder connects to servers.
 type Access struct {
-	User     string // "": the default user
-	Password string // "": none is sent
+	User     string // "" means the default user
+	Password string // "" means that none is sent
 	TLS      *tls.Config
-	Timeout  time.Duration // of a connection, and of each reply; 0: 2 s
+	Timeout  time.Duration // the time limit of a connection, and of each reply; 0 means 2 s
 }
 
 const usualTimeout = 2 * time.Second

@@ -15,7 +15,7 @@ import (
 type standing struct {
 	primary bool
 	linked  bool  // a replica's link to its primary is up
-	offset  int64 // of the primary's stream, or the part of it that the replica has applied
+	offset  int64 // the offset of the primary's stream, or of the part that the replica has applied
 }
 
 // readStanding reads a reply to INFO replication.
@@ -98,7 +98,7 @@ type gauge struct {
 
 // measure asks the primary, then the replicas. After any error, a replica's lag is unknown until the next time.
 func (g *gauge) measure(s *Shard) {
-	at := time.Now() // before the primary is asked: its offset is of a later instant, so that lags are too long
+	at := time.Now() // before the primary is asked, so that lags are too long rather than too short
 	if primary, err := g.ask(s.Primary); err == nil && primary.primary {
 		g.history.note(at, primary.offset)
 	}

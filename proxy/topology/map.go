@@ -15,7 +15,7 @@ type Map struct {
 	Version uint64
 	Shards  []*Shard
 
-	owners []uint16 // the index in Shards of each slot's shard; None: it has none
+	owners []uint16 // the index in Shards of each slot's shard, or None
 }
 
 // Slots returns the number of slots.
@@ -64,10 +64,10 @@ func (m *Map) Find(addr string) *Shard {
 type Shard struct {
 	ID       string // of the node that was the primary when the shard was first seen, or its address, or its name
 	Primary  string // host:port
-	Failed   bool   // the cluster, or the Sentinels, take the primary for down
+	Failed   bool   // the cluster or the Sentinels regard the primary as down
 	Replicas []*Replica
 
-	nodes []string // IDs of its nodes, where there are some, and of those that it had; the primary's is first
+	nodes []string // the IDs of its present and former nodes, if they have IDs; the primary's is first
 }
 
 func (s *Shard) replica(addr string) *Replica {
@@ -89,7 +89,7 @@ func (s *Shard) equal(o *Shard) bool {
 type Replica struct {
 	Addr string
 
-	lag atomic.Int64 // nanoseconds plus one; 0: not known
+	lag atomic.Int64 // nanoseconds plus one; 0 means unknown
 }
 
 // Lag returns an upper bound of the age of the replica's data. known is false if its link is down, or if its lag is not

@@ -12,8 +12,8 @@ import (
 // A master is a primary and its replicas according to one Sentinel.
 type master struct {
 	addr     string
-	epoch    uint64 // config-epoch: that of the failover which made it the primary
-	failed   bool   // enough Sentinels take it for down
+	epoch    uint64 // config-epoch: the epoch of the failover that made it the primary
+	failed   bool   // enough Sentinels regard the primary as down
 	replicas []string
 }
 
@@ -89,7 +89,7 @@ type masters struct {
 	sentinels int
 
 	known []master
-	doubt []map[string]string // by name: the Sentinels that did not count, and the address they gave
+	doubt []map[string]string // by name: the addresses in replies that were not accepted, by Sentinel
 	now   *Map
 }
 

@@ -39,7 +39,7 @@ func TestClientAck(t *testing.T) {
 	}
 	send(t, careful, "INCR", "n")
 	asks.Send("INCR", "m")
-	asks.Send("CLIENT", "ACK", 0) // does not free what comes before
+	asks.Send("CLIENT", "ACK", 0) // does not release the earlier replies
 	asks.Flush()
 	state(t, s, "waiting")
 	isHeld(t, careful, "a user with a rule")

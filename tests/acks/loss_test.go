@@ -124,7 +124,7 @@ func (y *tally) write(c *respclient.Client, i int, done *atomic.Bool, count *ato
 			v, err := c.Receive()
 			switch {
 			case err != nil || v.Kind == '-':
-				return // what was tried may be there or not
+				return // the tried write may exist or not
 			case k == 3:
 				n, _ := strconv.ParseInt(v.Text, 10, 64)
 				y.seen = max(y.seen, n)

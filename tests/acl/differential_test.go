@@ -47,7 +47,7 @@ type pair struct {
 	*side
 	server *testkit.Server
 	ref    *respclient.Client
-	old    bool // the reference is older than 7.4
+	old    bool // redis-server is older than 7.4
 }
 
 func newPair(t *testing.T, args ...string) *pair {

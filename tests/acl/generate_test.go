@@ -12,7 +12,7 @@ import (
 // A generator makes rules and calls about commands that both sides know.
 type generator struct {
 	*rand.Rand
-	rows     []*command.Spec // leaves and containers; the reference knows all of them
+	rows     []*command.Spec // leaves and containers; redis-server has all of them
 	unclosed bool            // selectors may lack their closing parenthesis, which 7.0 does not handle
 }
 

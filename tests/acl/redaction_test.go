@@ -18,7 +18,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	const hidden = "(redacted)"
 	steps := []struct {
 		send, slow string
-		unwatched  bool // MONITOR does not show it: it is an administrator's command
+		unwatched  bool // MONITOR does not show administrators' commands
 	}{
 		{"ACL SETUSER u on >pw ~* +@all", "ACL SETUSER" + strings.Repeat(" "+hidden, 5), true},
 		{"ACL SETUSER u >pw nonsense", "ACL SETUSER (redacted) (redacted) (redacted)", true},
@@ -143,7 +143,7 @@ func TestSkipSanitizePayload(t *testing.T) {
 		admin.Must("CONFIG", "SET", "sanitize-dump-payload", "clients")
 		restored(true)
 	}
-	t.Run("reference", func(t *testing.T) { // of any version, which REDIS_SERVER may name
+	t.Run("reference", func(t *testing.T) { // a server of any version, which REDIS_SERVER may name
 		play(t, testkit.Launch(t, testkit.Spec{Redis: true, Program: os.Getenv("REDIS_SERVER")}))
 	})
 	t.Run("spindle", func(t *testing.T) {

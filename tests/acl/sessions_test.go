@@ -20,7 +20,7 @@ var sessionSteps = flag.Int("steps", 2000, "how many steps TestSessions takes")
 // A party is one client with a connection to both servers.
 type party struct {
 	ours, theirs *respclient.Client
-	multi        bool // it has sent MULTI
+	multi        bool // the client has sent MULTI
 }
 
 // A comparison is a spindle and a redis-server, with a few clients each. Its administrator is never changed.
@@ -210,11 +210,11 @@ func (s *comparison) step() {
 	switch strings.ToUpper(call[0]) {
 	case "MULTI":
 		p.multi = true
-	case "EXEC", "RESET": // DISCARD may be refused, and leaves it
+	case "EXEC", "RESET": // DISCARD may be refused, and then the transaction stays open
 		p.multi = false
 	case "AUTH", "HELLO":
 		if p.multi {
-			return // the reference does not answer a wrong password after other replies
+			return // redis-server does not reply to a wrong password after other replies
 		}
 	}
 	if s.ask(p, who, call) != nil {
@@ -232,7 +232,7 @@ func (s *comparison) block(i int) {
 			return
 		}
 	}
-	time.Sleep(5 * time.Millisecond) // then a request after the change usually gets the same answer from both
+	time.Sleep(5 * time.Millisecond) // then both usually give the same reply to a request after the change
 	if s.IntN(2) == 0 {
 		s.must("ACL", "SETUSER", s.pick("u0", "u1", "default"), s.pick("resetkeys", "-blpop", "-@list", "-@all"))
 	}

@@ -156,7 +156,7 @@ func disturb(s *testkit.Server, rng *rand.Rand, span time.Duration) {
 		case 0:
 			s.Do("CONFIG", "SET", "aof-use-rdb-preamble", []string{"yes", "no"}[rng.IntN(2)])
 		case 1, 2:
-			s.Ask("BGREWRITEAOF") // one may already run
+			s.Ask("BGREWRITEAOF") // a rewrite may already run
 		case 3:
 			s.Ask("BGSAVE")
 		case 4:

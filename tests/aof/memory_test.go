@@ -25,7 +25,7 @@ func TestBufferIsCounted(t *testing.T) {
 	for range pieces {
 		s.Do("SET", "k", strings.Repeat("v", 1<<20)) // the new value takes the old one's memory
 	}
-	const least = (pieces-1)<<20 - 256<<10 // there may have been a spare chunk
+	const least = (pieces-1)<<20 - 256<<10 // a spare chunk may have been free
 	if n := s.InfoInt("memory", "mem_aof_buffer"); n < least {
 		t.Errorf("mem_aof_buffer is %d, before %s", n, before["mem_aof_buffer"])
 	}

@@ -38,7 +38,7 @@ func TestNewerCommands(t *testing.T) {
 	for _, p := range testkit.Peers(t) {
 		t.Run(p.Name, func(t *testing.T) {
 			calls := newer
-			if p.FieldDeadlines() && !p.Valkey() { // Valkey's digests leave the deadlines out
+			if p.FieldDeadlines() && !p.Valkey() { // Valkey's digests leave out deadlines of fields
 				calls = append(calls[:len(calls):len(calls)], newerFields...)
 			}
 			s := testkit.Start(t, "--appendonly", "yes", "--enable-debug-command", "yes")

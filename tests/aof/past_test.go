@@ -139,7 +139,7 @@ func TestAnyMoment(t *testing.T) {
 		change(s, rng, i)
 		switch rng.IntN(60) {
 		case 0:
-			_, _ = s.Ask("BGREWRITEAOF") // one may be under way
+			_, _ = s.Ask("BGREWRITEAOF") // a rewrite may be under way
 			if rng.IntN(2) == 0 {
 				rewritten(t, s)
 			}
@@ -160,7 +160,7 @@ func TestAnyMoment(t *testing.T) {
 		case 3, 4, 5, 6:
 			before := offset(s)
 			m := moment{offset: before, state: held(s)}
-			if offset(s) == before { // no key has lapsed meanwhile
+			if offset(s) == before { // no key has expired meanwhile
 				moments = append(moments, m)
 			}
 		case 7:

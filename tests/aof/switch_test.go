@@ -45,7 +45,7 @@ func TestSwitchesUnderLoad(t *testing.T) {
 		s.Do("CONFIG", "SET", "rdb-key-save-delay", "0", "no-appendfsync-on-rewrite", "no", "appendonly", "yes",
 			"appendfsync", "always")
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the log", func() error {
-			i := s.Info("persistence") // once: a scheduled rewrite may begin between two readings
+			i := s.Info("persistence") // read once, because a scheduled rewrite may begin between two reads
 			return testkit.Equal(i["aof_rewrite_in_progress"]+i["aof_rewrite_scheduled"], "00")
 		})
 		s.AwaitInfo(time.Second, "persistence", "aof_last_bgrewrite_status", "ok")

@@ -31,7 +31,7 @@ func gateway(t *testing.T) place {
 	s := testkit.Launch(t, testkit.Spec{Program: program, Bare: true, NoWait: true,
 		Shell: "export ROOT_ACCESS_KEY='" + id + "' ROOT_SECRET_KEY='" + secret + "'",
 		Args:  []string{"--port", addr, "posix", dir}})
-	s.Crashes() // it ends by a signal
+	s.Crashes() // a signal ends it
 	testkit.Until(t, testkit.Slowly(60*time.Second), "versitygw listens", func() error {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {

@@ -431,7 +431,7 @@ func TestASlowCommandIsNoFailure(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 			if took = time.Since(began); took > 8*timeout {
-				break // after ten timeouts it is a failure
+				break // after ten timeouts the node counts as failed
 			}
 			for _, other := range nodes[1:] {
 				if line := lineOf(other, nodes[0]); strings.Contains(line, ",fail ") {
@@ -593,7 +593,7 @@ func TestStrangerAtAnAddress(t *testing.T) {
 func TestAStuckCoreIsFailed(t *testing.T) {
 	nodes := []*testkit.Server{node(t, false), node(t, false), node(t, false)}
 	create(t, nodes, 0)
-	nodes[0].Do("CONFIG", "SET", "cluster-node-timeout", 100) // its own timeout: after ten of these the turn is too long
+	nodes[0].Do("CONFIG", "SET", "cluster-node-timeout", 100) // its own timeout; a turn of ten timeouts is too long
 	for _, n := range nodes[1:] {
 		n.Do("CONFIG", "SET", "cluster-node-timeout", 1000) // so that a slow machine is not taken for a failure
 	}

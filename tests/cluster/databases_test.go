@@ -14,7 +14,7 @@ import (
 // loses a slot, the slot is emptied in all databases, on the node and on its replica.
 func TestDatabases(t *testing.T) {
 	t.Parallel()
-	for name, kinds := range map[string][4]string{ // of two primaries, then of their replicas
+	for name, kinds := range map[string][4]string{ // the kinds of two primaries, then of their replicas
 		"ours":                  {testkit.Ours, testkit.Ours, testkit.Ours, testkit.Ours},
 		"replicas of the other": {testkit.Ours, testkit.Valkey9, testkit.Valkey9, testkit.Ours},
 	} {

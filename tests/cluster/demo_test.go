@@ -45,7 +45,7 @@ func TestDemo(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = cmd.Process.Kill() }() // it has ended already, unless the test has failed
+	defer func() { _ = cmd.Process.Kill() }() // the demo has exited already, unless the test has failed
 	lines := bufio.NewScanner(out)
 	said := func(text string) string {
 		t.Helper()

@@ -33,7 +33,7 @@ type gate struct {
 type gated struct {
 	t     *testing.T
 	nodes []*testkit.Server
-	cut   atomic.Int64 // the node that is cut off; -1: none
+	cut   atomic.Int64 // the node that is cut off; -1 means none
 }
 
 // source returns the address from which node i connects.
@@ -151,7 +151,7 @@ func (c claims) note(nodes string) error {
 		}
 		for _, word := range words[8:] {
 			if word[0] == '[' {
-				continue // a slot on its way
+				continue // a slot that is moving
 			}
 			first, last, is := strings.Cut(word, "-")
 			if !is {
@@ -212,8 +212,8 @@ func (c *gated) watch(stop <-chan struct{}, looks *atomic.Int64) error {
 // A ledger has the writes of one client, by key. Later values of a key are greater.
 type ledger struct {
 	accepted atomic.Int64
-	last     map[string]int // the last one that was acknowledged
-	safe     map[string]int // the last one of those that a replica had, too
+	last     map[string]int // the last acknowledged value
+	safe     map[string]int // the last acknowledged value that a replica had, too
 }
 
 // settle reads all keys at the end. It fails the test if a write is lost that the replica had. It returns the number of

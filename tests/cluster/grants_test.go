@@ -109,7 +109,7 @@ func TestRestoreAtHandOver(t *testing.T) {
 		}
 	}
 	isHeld := func() bool { return from.InfoInt("clients", "blocked_clients") == 1 }
-	for try := 0; ; try++ { // until the pause finds RESTORE at work: then a client of its key is held
+	for try := 0; ; try++ { // until the pause comes during RESTORE: then a client of its key waits
 		send(client, "RESTORE", "{1}copy", 0, payload, "REPLACE")
 		send(other, "EXISTS", "{1}copy")
 		for range 20 {
@@ -240,7 +240,7 @@ func TestOtherDatabaseFlushedInAMove(t *testing.T) {
 	link := to.Dial()
 	for _, request := range [][]any{{"MULTI"}, {"CLIENT", "PAUSE", 600_000, "WRITE"}, {"SELECT", 1}, {"FLUSHDB"},
 		{"EXEC"}} {
-		link.Must(request...) // the pause holds the removal of the keys
+		link.Must(request...) // the pause delays the removal of the keys
 	}
 	testkit.Until(t, testkit.Slowly(patience), "the replica has seen the flush", func() error {
 		return testkit.Equal(replica.InfoInt("replication", "slave_repl_offset"),

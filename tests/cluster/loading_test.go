@@ -45,7 +45,7 @@ func TestALoadingReplicaIsHidden(t *testing.T) {
 			primary.Do("EXEC")
 			loading := func(want string) error { return testkit.Equal(replica.Info("persistence")["loading"], want) }
 			testkit.Until(t, testkit.Slowly(patience), "the replica loads", func() error { return loading("1") })
-			for hidden := 0; hidden < len(nodes); { // each node learns it at its own time, before the load is over
+			for hidden := 0; hidden < len(nodes); { // the nodes learn it at different times, before the load ends
 				hidden = 0
 				for _, n := range nodes {
 					if shown(n, replica, false) == nil {

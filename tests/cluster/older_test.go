@@ -54,7 +54,7 @@ func TestOlderNodesGetTheHostNameAlone(t *testing.T) {
 	check()
 	a.Terminate()
 	b.Terminate()
-	for _, n := range []*testkit.Server{a, b} { // as 7.0 writes it
+	for _, n := range []*testkit.Server{a, b} { // in the form of 7.0
 		written, err := os.ReadFile(n.File("nodes.conf"))
 		if err != nil {
 			t.Fatal(err)

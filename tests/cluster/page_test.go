@@ -100,7 +100,7 @@ func keyIn(shard int) string {
 type counter struct {
 	t            *testing.T
 	key          string
-	at           int // a port
+	at           int // the port of the node that the client uses
 	acked, moves atomic.Int64
 }
 

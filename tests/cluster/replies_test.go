@@ -416,7 +416,7 @@ func TestRepliesWithDatabases(t *testing.T) {
 		}
 		got, want := ours.answer(words, 0), theirs.answer(words, 0)
 		if nonLocal.MatchString(got) && nonLocal.MatchString(want) {
-			continue // Valkey words it otherwise
+			continue // Valkey uses other words
 		}
 		if got != want {
 			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
@@ -429,7 +429,7 @@ type replying struct {
 	t       *testing.T
 	nodes   []*testkit.Server
 	clients [][2]*respclient.Client
-	names   []string // texts in replies and their replacements, in turn
+	names   []string // alternately a text in replies and its replacement
 }
 
 // answering makes the cluster for a replying.

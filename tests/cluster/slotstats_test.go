@@ -214,7 +214,7 @@ func TestSlotStatsOfReplicas(t *testing.T) {
 			synced(t, replica)
 			testkit.Until(t, testkit.Slowly(patience), "the primary knows its replica",
 				func() error { return testkit.Equal(len(primary.Do("CLUSTER", "REPLICAS", id).Elems), 1) })
-			primary.Do("SET", "warm", "up") // SELECT goes before it
+			primary.Do("SET", "warm", "up") // this sends SELECT before the measurement
 			testkit.Until(t, testkit.Slowly(patience), "the stream flows",
 				func() error { return testkit.Equal(replica.Do("DBSIZE").Int, 1) })
 			for _, n := range []*testkit.Server{primary, replica} {
@@ -252,7 +252,7 @@ func TestSlotStatsOfMovedSlots(t *testing.T) {
 	for _, kind := range []string{testkit.Ours, testkit.Valkey9} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			const slot = 7629 // of k
+			const slot = 7629 // the slot of k
 			from, to := counting(t, kind), counting(t, kind)
 			from.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
 			to.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)

@@ -50,7 +50,7 @@ type exclusion struct {
 	class   *class
 	skip    bool
 	name    string
-	pattern *regexp.Regexp // nil: the name must match exactly
+	pattern *regexp.Regexp // if nil, the name must match exactly
 	reason  string
 	matched int
 }

@@ -24,9 +24,9 @@ var instancesFiles = []string{sentinelFile, sentinelOver, sentinelBeneath, clust
 // An instancesRun says how one of these files is run.
 type instancesRun struct {
 	driver    string
-	reference string        // the file with the reference's results: the reference runs only one kind of program
+	reference string        // the file with the results of a run with only Redis's programs
 	limit     time.Duration // for the whole run
-	idle      time.Duration // the limit between two ends of tests: moving slots under load is one test of minutes
+	idle      time.Duration // the limit between two ends of tests; moving slots under load takes minutes
 	programs  func(server, reference string) programs
 }
 

@@ -40,7 +40,7 @@ type options struct {
 	tls       bool
 	proxy     bool
 	server    string
-	suite     string // run only this suite
+	suite     string // the only suite to run
 	here      string // the folder with the exclusions and reference.txt
 	report    string
 	again     string

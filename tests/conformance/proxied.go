@@ -111,7 +111,7 @@ func serves(proxy string, r *route.Row) (yes bool, reason string, err error) {
 		if errors.As(err, &slow) && slow.Timeout() {
 			return false, "", fmt.Errorf("%s at the proxy: %w", r.Name, err)
 		}
-		return true, "", nil // it closes the connection
+		return true, "", nil // the command closes the connection
 	}
 	if v.Err() != nil {
 		if _, reason, refused := strings.Cut(v.Text, "is not served by the proxy"); refused {

@@ -235,7 +235,7 @@ func (s *suite) heading() string { return "## The suite of Redis " + s.name }
 type outcome struct {
 	suite    *suite
 	excluded *exclusions
-	version  string // the suite's and its server's version
+	version  string // the versions of the suite and its server
 	server   string // the server under test
 	verdicts []*verdict
 }

@@ -34,7 +34,7 @@ type record struct {
 type results struct {
 	names   []string
 	of      map[string]record
-	running string // the test that has begun and not ended
+	running string // the test that is running
 	failed  string // the latest test, if it failed
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	idleLimit  = 120 * time.Second // if no test begins or ends for this long, the running one hangs
 	fileLimit  = 15 * time.Minute
-	hangsAtAll = 4 // after so many hanging tests, the rest of a file is left out
+	hangsAtAll = 4 // after this many hanging tests, the rest of a file is left out
 )
 
 // A program is a server, with additional lines for its configuration files.
@@ -34,7 +34,7 @@ type runner struct {
 	tls      bool
 	external bool     // the suite is a client of servers that are started for each file
 	tested   string   // the program that the current file is run with
-	again    string   // a kept run whose results replace running its files again; "": none
+	again    string   // an earlier run whose results are used again; "" means none
 	env      []string // the suite's environment for the current file
 	prelude  []string // precedes ./runtest: a network namespace, if the kernel allows one
 }

@@ -17,7 +17,7 @@ type suite struct {
 	later      []laterFiles // files that are not run yet
 	exclusions string       // the name of its file of exclusions
 	open       func(ctx context.Context, here string) (*place, error)
-	external   bool // its servers are started here, and it is a client of them
+	external   bool // the suite is a client of servers that are started here
 }
 
 // laterFiles lists whole files about a missing feature.
@@ -29,7 +29,7 @@ type laterFiles struct {
 // A place is the location of a suite on this machine.
 type place struct {
 	source    string // the unpacked tree
-	server    string // its own server: the reference
+	server    string // the suite's own server, the reference
 	version   string // the versions of both for the report
 	reference string // the file with that server's result for each test
 }

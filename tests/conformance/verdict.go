@@ -15,12 +15,12 @@ import (
 type verdict struct {
 	file      string
 	reference int // tests that the reference passes
-	passes    int // of those, passed here
-	more      int // passed here but not by the reference
+	passes    int // those of them that pass here
+	more      int // tests that pass here but not on the reference
 	bothFail  int
 	excluded  map[*class]int
-	failures  []record     // without an exclusion: conformance.J1
-	missing   []string     // passed by the reference and not reached here: conformance.J1
+	failures  []record     // failures without an exclusion: conformance.J1
+	missing   []string     // tests that the reference passes and that were not reached here: conformance.J1
 	stale     []*exclusion // conformance.J3
 }
 

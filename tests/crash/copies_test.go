@@ -22,7 +22,7 @@ import (
 type saboteur struct {
 	listener net.Listener
 	primary  string
-	plan     func() (cut, damage int) // counts bytes that the primary sends on the next connection; 0: no damage
+	plan     func() (cut, damage int) // positions in the primary's bytes on the next connection; 0 means none
 }
 
 func newSaboteur(t *testing.T, primary string, plan func() (cut, damage int)) *saboteur {
@@ -209,7 +209,7 @@ func TestKilledWhileCopying(t *testing.T) {
 				if r.Ended() {
 					return nil
 				}
-				r.Signal(syscall.SIGTERM) // repeated: a server that writes its first log refuses to end
+				r.Signal(syscall.SIGTERM) // repeated, because a server that writes its first log refuses to shut down
 				return fmt.Errorf("it runs")
 			})
 			r.Wait(time.Second)

@@ -79,7 +79,7 @@ func TestKilledInEachState(t *testing.T) {
 		}
 		if state == "frozen" {
 			before := s.table()
-			active.Signal(syscall.SIGCONT) // it still believes that it leads
+			active.Signal(syscall.SIGCONT) // the dashboard still believes that it leads
 			testkit.Until(t, limit, "the end of its leadership", func() error {
 				_, body, err := s.call(active, "GET", "/healthz", nil)
 				if err == nil && !strings.Contains(body, `"ready"`) {

@@ -29,8 +29,8 @@ const secret = "a-token-for-tests"
 // A site is a store with dashboards.
 type site struct {
 	t          *testing.T
-	address    string        // of the store, as the directive takes it
-	etcd       *testkit.Etcd // nil: the store is a folder
+	address    string        // the address of the store, in the form of the directive
+	etcd       *testkit.Etcd // nil if the store is a folder
 	store      store.Store   // for the test itself
 	dashboards []*process
 	down       int // calls go to the first dashboard that runs
@@ -315,7 +315,7 @@ type proxy struct {
 	stop   context.CancelFunc
 
 	mu     sync.Mutex
-	silent bool // it confirms nothing
+	silent bool // the proxy confirms no tables
 	last   *store.Table
 }
 

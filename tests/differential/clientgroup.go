@@ -28,7 +28,7 @@ type clientGroup struct {
 type member struct {
 	conn    net.Conn
 	id      int64
-	replies chan []byte // closed when the connection is
+	replies chan []byte // closed when the connection is closed
 	owed    int         // replies still to come
 }
 

@@ -12,7 +12,7 @@ import (
 type clientGroups struct {
 	pair               *pair // the inspectors, for the state at the end
 	reference, subject *clientGroup
-	effects            [2]*effects // of the reference and of the subject; nil: not compared
+	effects            [2]*effects // of the reference and of the subject; nil if they are not compared
 	has                func(name string) bool
 	seed               uint64
 	steps, served      int // steps played, and replies to clients other than the acting one
@@ -174,7 +174,7 @@ func (c *clientGroups) sameEnd() (what string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range slices.Sorted(maps.Keys(want)) { // 7.0 lacks some of them
+	for _, name := range slices.Sorted(maps.Keys(want)) { // 7.0 does not have all of them
 		if want[name] != got[name] {
 			return fmt.Sprintf("INFO: %s:%s, %s:%s", name, want[name], name, got[name]), nil
 		}

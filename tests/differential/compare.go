@@ -13,7 +13,7 @@ import (
 // A likeness defines when two replies to one command are alike although their bytes differ, and why. It does not apply
 // to errors: two errors are equal or they differ.
 type likeness struct {
-	commands string // separated by blanks
+	commands string // separated by spaces
 	why      string
 	alike    func(args []string, want, got respclient.Value) bool
 }
@@ -122,7 +122,7 @@ func sameDraw(args []string, want, got respclient.Value) bool {
 	}
 	step := 1
 	if len(args) > 3 && want.Elems[0].Kind != '*' {
-		step = 2 // WITHVALUES and WITHSCORES in RESP2: name and value in turn
+		step = 2 // WITHVALUES and WITHSCORES in RESP2: names and values alternate
 	}
 	seen := map[string]bool{}
 	for i := 0; i < len(got.Elems); i += step {

@@ -33,7 +33,7 @@ func follow(addr string) (*effects, error) {
 	}
 	e := &effects{conn: conn, in: bufio.NewReader(conn)}
 	line := ""
-	for line == "" { // empty lines while it prepares
+	for line == "" { // empty lines while the server prepares the snapshot
 		if line, err = e.in.ReadString('\n'); err != nil {
 			return nil, fmt.Errorf("SYNC: %w", err)
 		}
@@ -107,7 +107,7 @@ func (e *effects) line() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if c != '\n' { // a lone newline is the primary's sign of life
+		if c != '\n' { // the primary sends single newlines to keep the link alive
 			e.in.UnreadByte()
 			break
 		}

@@ -10,7 +10,7 @@ import (
 type family struct {
 	name      string
 	templates []template
-	alternate bool // only every other round has it: it makes a known difference possible
+	alternate bool // only in every other round, because it makes a known difference possible
 	// If the version of the server to compare with begins with one of these, the family is left out. Its calls would
 	// leave other states there, which is intended.
 	parts string

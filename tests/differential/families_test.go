@@ -43,7 +43,7 @@ func TestEveryRowHasATemplate(t *testing.T) {
 	s.Rows()
 	for _, f := range catalogue.Data(s) {
 		if f.Name == bloom.Name {
-			continue // a module's: the reference does not have it
+			continue // a command of a module, which redis-server does not have
 		}
 		for _, row := range f.Rows {
 			if len(row.Subs) == 0 && !tabled[row.Name] && untabled[row.Name] == "" {

@@ -12,9 +12,9 @@ import (
 type generator struct {
 	rng       *rand.Rand
 	now       int64  // Unix seconds when the run began, for absolute deadlines
-	reference string // the version for which calls are changed
+	reference string // the version of the server to compare with
 	sorts     bool   // the templates include SORT
-	meet      string // the only key that clients of a plan wait for; "": any
+	meet      string // the only key for which clients of a plan wait; "" means any
 	table     []template
 	upTo      []int // running sums of the templates' weights
 	args      []string
@@ -135,14 +135,14 @@ func (g *generator) defuse() {
 		lengthen(2)
 	case "restore":
 		lengthen(2)
-		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 the reference overflows into the past
+		if len(g.args) > 2 && len(g.args[2]) >= 19 { // near 2^63 Redis overflows into the past
 			g.args[2] = g.between(shortest, 10*shortest)
 		}
 	case "command": // GETKEYS of a bare command fails before 7.2
 		if len(g.args) == 3 {
 			g.add("k0")
 		}
-	case "client": // SETNAME: the reference checks a name up to its first zero byte, spindle all of it
+	case "client": // SETNAME: Redis checks a name only up to its first zero byte
 		for i := range g.args {
 			g.args[i] = strings.ReplaceAll(g.args[i], "\x00", "0")
 		}
@@ -150,7 +150,7 @@ func (g *generator) defuse() {
 		g.tameID()
 	case "xclaim": // spindle counts deliveries up to 2^32-1
 		g.tameCount("RETRYCOUNT", math.MaxUint32, math.MaxInt64)
-	case "xautoclaim": // the reference's memory limit for so many IDs depends on the machine
+	case "xautoclaim": // Redis's memory limit for so many IDs depends on the machine
 		g.tameCount("COUNT", 1<<20, math.MaxInt64/16)
 	case "blpop", "brpop", "bzpopmin", "bzpopmax", "blmove", "brpoplpush":
 		g.hasten(len(g.args) - 1)

@@ -161,7 +161,7 @@ func toldAlike(a, b respclient.Value, name string) bool {
 	for i := range a.Elems {
 		inside := name
 		switch {
-		case name == "pending": // an array of entries: ID, in a group's the consumer, time, count
+		case name == "pending": // an array of entries: ID, the consumer if it is a group's, time, count
 			inside = "one pending"
 		case name == "one pending":
 			inside = ""

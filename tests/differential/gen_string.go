@@ -24,7 +24,7 @@ var stringTemplates = []template{
 	{10, "incrby", []arg{key, integer}},
 	{8, "decrby", []arg{key, integer}},
 	{20, "incrbyfloat", []arg{key, float}},
-	{8, "set", []arg{key, float}}, // so that INCRBYFLOAT finds something
+	{8, "set", []arg{key, float}}, // so that INCRBYFLOAT finds numbers
 	{8, "set", []arg{key, integer}},
 	{8, "mget", []arg{times(1, 5, key)}},
 	{6, "mset", []arg{times(1, 4, key, value)}},

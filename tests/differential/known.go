@@ -12,21 +12,21 @@ import (
 // A known difference is an intended one: a reply of some version of Redis that differs from spindle's, which follows
 // 7.4.
 type known struct {
-	reference string // applies to versions that begin with one of these, separated by blanks
-	commands  string // separated by blanks
+	reference string // the versions to which it applies: their beginnings, separated by spaces
+	commands  string // separated by spaces
 	reason    string
 	applies   func(args []string, want, got respclient.Value) bool
 	used      int
-	sorted    bool // only when the reference has run a SORT
+	sorted    bool // only after redis-server has run a SORT
 	rare      bool // a long run may not need it
-	parts     bool // the data differ after it: the round ends
+	parts     bool // the data differs after it, so the round ends
 }
 
 // An oracle decides which differences are known.
 type oracle struct {
 	version string // "7.4.1", "valkey-9.1.2"
-	sorted  bool   // it has run a SORT since it was emptied
-	parted  *bool  // the data may differ since a known difference; nil: not noted
+	sorted  bool   // redis-server has run a SORT in this round
+	parted  *bool  // set when the data may differ after a known difference; may be nil
 }
 
 // knownDifferences is the complete list. A long run reports unused entries, which should be removed.
@@ -248,8 +248,8 @@ func bothErrors(want, got respclient.Value) bool { return want.Kind == '-' && go
 
 // A mend changes a call that would make the states of the two servers differ into a call that both run alike.
 type mend struct {
-	reference string // applies to versions that begin with one of these, separated by blanks
-	commands  string // separated by blanks
+	reference string // the versions to which it applies: their beginnings, separated by spaces
+	commands  string // separated by spaces
 	reason    string
 	apply     func(args []string) []string
 	sorts     bool // only in rounds with SORT

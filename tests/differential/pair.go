@@ -71,7 +71,7 @@ func (l *link) exchange(batch []byte, cuts []int, n int) error {
 				return
 			}
 			from = cut
-			time.Sleep(20 * time.Microsecond) // mostly long enough to be read alone
+			time.Sleep(20 * time.Microsecond) // mostly long enough for the server to read the piece alone
 		}
 		_, err := l.conn.Write(batch[from:])
 		written <- err
@@ -102,7 +102,7 @@ type pair struct {
 	resp               string // the protocol with which connections begin: "2", "3" or "both"
 	queues             [connections]queue
 	batch              []byte
-	cuts               *rand.Rand // nil: batches are sent whole
+	cuts               *rand.Rand // if nil, batches are not split
 }
 
 // A difference is the point where two servers differ. Its call is nil if only the states differ.
@@ -110,7 +110,7 @@ type difference struct {
 	at   int // how many calls of the round were alike before it
 	call *call
 	what string
-	lost bool // a connection broke: a server may have ended
+	lost bool // a connection broke, so a server may have exited
 }
 
 func (d *difference) kind() string {

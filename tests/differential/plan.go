@@ -69,9 +69,9 @@ func script(plan []step) string {
 type planner struct {
 	rng                        *rand.Rand
 	waits, gives, acts, stores *generator
-	makes                      *generator // the first of the giving generators
+	makes                      *generator // the first generator of calls that add elements
 	clients                    int        // clients that wait at the beginning
-	groups                     bool       // they may wait for groups
+	groups                     bool       // clients may wait for groups
 }
 
 // newPlanner returns a planner for one plan. 7.0 moves a client that waits for another type to the end of a key's
@@ -87,7 +87,7 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 	if strings.HasPrefix(version, "7.0") || rng.IntN(2) == 0 {
 		at := rng.IntN(len(waits))
 		if one := gives[at]; rng.IntN(2) == 0 {
-			gives = append(slices.Clone(gives), one, one) // things that no client waits for may come, too
+			gives = append(slices.Clone(gives), one, one) // keys for which no client waits may be written, too
 		} else {
 			gives = []family{one}
 		}
@@ -96,7 +96,7 @@ func newPlanner(seed, number uint64, version string, has func(name string) bool)
 	with := func(families ...family) *generator {
 		g := newGenerator(seed, number, 0, families, has)
 		g.reference = version
-		g.rng = rng // one for all: its numbers depend only on the plan
+		g.rng = rng // shared by all generators: its numbers depend only on the plan
 		return g
 	}
 	groups := slices.ContainsFunc(waits, func(f family) bool { return f.name == "groups" })
@@ -179,7 +179,7 @@ func (p *planner) call() []string {
 // transaction returns a transaction. Some of its calls would block outside a transaction.
 func (p *planner) transaction() [][]string {
 	calls := [][]string{{"MULTI"}}
-	if p.rng.IntN(4) == 0 { // two keys become ready, of which the first may change its type before its turn
+	if p.rng.IntN(4) == 0 { // two keys become ready; the first may change its type before it is served
 		first, second, again := from(p.makes), from(p.makes), from(p.makes)
 		again[1] = first[1]
 		return append(calls, first, second, []string{"DEL", first[1]}, again, []string{"EXEC"})

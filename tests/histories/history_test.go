@@ -17,10 +17,10 @@ import (
 type event struct {
 	client    int
 	kind      byte   // 'w' SET, 'r' GET, 'i' INCR, 'p' RPUSH
-	key       string // of its kind
+	key       string // the number of the key within its kind
 	in, out   string // the argument; the reply of GET or INCR
 	call, ret int64  // ns since the history's begin
-	unknown   bool   // no reply came, or one that does not say whether the write is there
+	unknown   bool   // no reply came, or a reply that leaves open whether the write happened
 }
 
 // A history has the calls of all clients.
@@ -28,7 +28,7 @@ type history struct {
 	began  time.Time
 	mu     sync.Mutex
 	events []event
-	lists  map[string][]string // what each list has at the end
+	lists  map[string][]string // the elements of each list at the end
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }

@@ -56,9 +56,9 @@ func TestHandshakesThatStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	var hello greeting
-	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // it ends after its first bytes
+	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // the handshake ends after its first bytes
 	others := gather(t, s, 20, 2)
-	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // the 20, and one that asks
+	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // 20, and the test kit's
 	sockets, rss := len(s.Sockets()), s.RSS()
 
 	type stopped struct {

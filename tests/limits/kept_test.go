@@ -51,7 +51,7 @@ func TestKeptMemory(t *testing.T) {
 			if n := s.Do("DBSIZE").Int; n != keys {
 				t.Errorf("%d keys", n)
 			}
-			if c.name == "save" { // it is not a failure that stops writes
+			if c.name == "save" { // this failure must not stop writes
 				s.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
 				s.Do("BGSAVE")
 				s.AwaitInfo(testkit.Slowly(20*time.Second), "persistence", "rdb_bgsave_in_progress", "0")

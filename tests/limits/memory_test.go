@@ -36,7 +36,7 @@ func TestAnnouncedArgumentsCostNothing(t *testing.T) {
 	const clients, sent = 100, 100_000
 	for i := range clients {
 		announce(t, s, 512<<20, strings.Repeat("x", i%2*sent))
-		first := dial(t, s.Addr) // not the last argument: it goes into a buffer of the loop
+		first := dial(t, s.Addr) // an argument that is not the last goes into a buffer of the loop
 		t.Cleanup(func() { first.Close() })
 		fmt.Fprint(first, "*3\r\n$4000000\r\nx")
 	}
@@ -131,7 +131,7 @@ func TestNoMoreMemory(t *testing.T) {
 		})
 		works(t, s)
 	})
-	for name, ask := range map[string]func(i int) []any{ // a command each, with its arguments
+	for name, ask := range map[string]func(i int) []any{ // the arguments of a command
 		"small": func(i int) []any { return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 8000)} },
 		"refused by the system": func(i int) []any {
 			return []any{"SET", fmt.Sprint("key:", i), strings.Repeat("v", 3000*(1+i%2*6))}

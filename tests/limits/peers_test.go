@@ -122,7 +122,7 @@ func TestQueryBufferLimit(t *testing.T) {
 	}
 	s.AwaitInfo(testkit.Slowly(10*time.Second), "stats", "client_query_buffer_limit_disconnections", "1")
 	s.AwaitLog(testkit.Slowly(10*time.Second), "Closing client that reached max query buffer length: id=")
-	long := dial(t, s.Addr) // one argument that is slightly too long: sent whole, then the connection ends, as with Redis
+	long := dial(t, s.Addr) // an argument that is slightly too long is read to its end; then the connection closes
 	defer long.Close()
 	long.SetDeadline(time.Now().Add(testkit.Slowly(time.Minute)))
 	if _, err := fmt.Fprintf(long, "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n%s\r\n",

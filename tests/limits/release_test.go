@@ -74,7 +74,7 @@ func TestFreeingManyKeys(t *testing.T) {
 			t.Errorf("%s: %d keys", what, n)
 		}
 		usedAgain(t, s, empty+1<<20)
-		if asked++; asked > 1 { // the first time it happens without a request
+		if asked++; asked > 1 { // the first time, the memory must be freed without a request
 			s.Do("MEMORY", "PURGE")
 		}
 		returned(t, s, resident+32<<20)

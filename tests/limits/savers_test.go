@@ -43,7 +43,7 @@ func TestSaversAtOnce(t *testing.T) {
 	}
 	before := s.RSS()
 	s.Do("CONFIG", "RESETSTAT")
-	time.Sleep(min(time.Duration(keys)*3*time.Microsecond, 10*time.Second)) // only the writes
+	time.Sleep(min(time.Duration(keys)*3*time.Microsecond, 10*time.Second)) // without savers
 	alone := longest()
 
 	s.Do("CONFIG", "RESETSTAT")

@@ -12,7 +12,7 @@ import (
 type call struct {
 	args      []any
 	unordered bool // the elements of its reply have no order
-	own       bool // redis-server replies something else
+	own       bool // redis-server has another reply
 }
 
 func (c call) String() string { return fmt.Sprint(c.args[:min(len(c.args), 8)]...) }

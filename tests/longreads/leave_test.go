@@ -120,7 +120,7 @@ func TestLongReadsBesideEviction(t *testing.T) {
 			writer.Send(args...)
 		}
 		receive(t, writer, members/fillEach)
-		whole := writer.Must("SCARD", fmt.Sprint("set:", round)).Int // less if it was evicted while it grew
+		whole := writer.Must("SCARD", fmt.Sprint("set:", round)).Int // smaller if it was evicted while it grew
 		for range 5 {
 			reader.Send("SMEMBERS", fmt.Sprint("set:", round))
 		}

@@ -37,10 +37,10 @@ func TestMomentsOfLongReads(t *testing.T) {
 	start()
 	for round := range rounds {
 		one := calls[rng.IntN(len(calls))]
-		had := func() string { // what changes with the command's turn, whether it is a long read or not
+		had := func() string { // values that differ after the command's turn, long read or not
 			return s.Info("stats")["total_long_reads"] + s.Info("commandstats")["cmdstat_"+one.name()]
 		}
-		var inline respclient.Value // of this server, in a transaction
+		var inline respclient.Value // the reply of this server in a transaction
 		if one.own {
 			replies, err := writer.Pipeline([]any{"MULTI"}, one.args, []any{"EXEC"})
 			if err != nil {

@@ -188,7 +188,7 @@ func TestManyKeysInASlot(t *testing.T) {
 	step("DELSLOTS")
 	n.Do("CLUSTER", "ADDSLOTS", slot)
 	all[1].Do("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[0])
-	all[1].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1]) // with a greater epoch: no node owns the keys here
+	all[1].Do("CLUSTER", "SETSLOT", slot, "NODE", ids[1]) // with a greater epoch, so that this node loses the keys
 	testkit.Until(t, testkit.Slowly(2*time.Minute), "the keys of a slot that has left go", func() error {
 		return testkit.Equal(n.Do("DBSIZE").Int, 0)
 	})

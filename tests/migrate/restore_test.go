@@ -60,7 +60,7 @@ func TestLargeRestore(t *testing.T) {
 			t.Errorf("inside MULTI: %v", v)
 		}
 		leaving := s.Dial()
-		leaving.Send("RESTORE", "left", 0, payload, "REPLACE") // it may or may not arrive
+		leaving.Send("RESTORE", "left", 0, payload, "REPLACE") // the request may or may not arrive
 		leaving.Flush()
 		leaving.Close()
 		other.Must("TYPE", "left") // waits until the key is free, whatever its state

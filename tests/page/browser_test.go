@@ -52,7 +52,7 @@ func open(t *testing.T) *browser {
 		"--disable-component-update", "--disable-sync", "--no-proxy-server", "--user-data-dir="+t.TempDir(),
 		"about:blank")
 	cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser}   // 3 and 4, as --remote-debugging-pipe wants
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its many processes are killed with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its many processes are killed together
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "LANG=C", "TZ=UTC")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -354,7 +354,7 @@ func TestDashboardOperators(t *testing.T) {
 	one.fill("secret", "reader")
 	one.confirm()
 	one.says("groups", "g1")
-	one.click("#rebalance") // the reader is asked for another token
+	one.click("#rebalance") // the page asks the reader for another token
 	one.await("document.querySelector('dialog').textContent.includes('for writing')")
 	one.giveToken()
 	one.await("document.querySelector('dialog[open] [name=by]')")

@@ -430,7 +430,7 @@ func TestCollectorsDuringATurn(t *testing.T) {
 				r.Header.Set(name, value)
 			}
 			go func() {
-				status := 0 // the server has ended
+				status := 0 // 0 means that the server has exited
 				if answer, err := http.DefaultClient.Do(r); err == nil {
 					status = answer.StatusCode
 					answer.Body.Close()
@@ -439,7 +439,7 @@ func TestCollectorsDuringATurn(t *testing.T) {
 			}()
 		}
 	}
-	for range asked - 4 + asked - 8 { // admin.go and console.go say how many may wait
+	for range asked - 4 + asked - 8 { // the limits of waiting requests in admin.go and console.go
 		select {
 		case status := <-statuses:
 			if status != 503 {

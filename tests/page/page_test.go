@@ -101,7 +101,7 @@ var growing = []string{
 }
 
 // moving lists fields that differ between two queries of an idle server: each query takes a turn, and time passes.
-var moving = map[string]float64{ // the part by which they may differ
+var moving = map[string]float64{ // the relative difference that is allowed
 	"used_memory_rss": 0.2, "mem_fragmentation_ratio": 0.2, "used_memory": 0.02, "used_memory_dataset": 0.02,
 	"used_memory_peak": 0.02, "mem_clients_normal": 9, "eventloop_cycles": 0.2, "eventloop_duration_cmd_sum": 0.2,
 	"duties_duration_sum": 0.5, "uptime_in_seconds": 9, "longest_turn_usec": 9, "longest_turn_cpu_usec": 9,
@@ -130,7 +130,7 @@ func TestFigures(t *testing.T) {
 	defer stop()
 	b.pause()
 	for range 3 {
-		time.Sleep(600 * time.Millisecond) // a look is shared for half a second; this gets a new one
+		time.Sleep(600 * time.Millisecond) // the server reuses its figures for half a second
 		before := s.Info("everything")
 		b.look()
 		shown := fields(b)
@@ -405,7 +405,7 @@ func TestScreens(t *testing.T) {
 			.map((e) => e.dataset.chart)`) {
 			t.Errorf("%s: the chart %s has no axes", name, without)
 		}
-		eval[any](b, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))") // they are drawn
+		eval[any](b, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))") // now drawn
 		png := b.picture(c.width, c.height)
 		if len(png) < 10<<10 {
 			t.Errorf("%s: a picture of %d bytes", name, len(png))

@@ -22,10 +22,10 @@ import (
 // A fault is caused on a real server. The first screen of the page has to name it within ten seconds.
 type fault struct {
 	name   string
-	serve  func(t *testing.T) (s *testkit.Server, url string) // nil: a plain server
+	serve  func(t *testing.T) (s *testkit.Server, url string) // nil means a plain server
 	plant  func(t *testing.T, s *testkit.Server)
-	says   string // a part of what the line of state says
-	panel  string // that it links to
+	says   string // a part of the text in the line of state
+	panel  string // the panel to which the line of state links
 	server []string
 }
 
@@ -273,7 +273,7 @@ func plantStuckSync(t *testing.T, s *testkit.Server) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM) // it lets the server go
+		cmd.Process.Signal(syscall.SIGTERM) // strace then detaches from the server
 		cmd.Wait()
 	})
 	status := fmt.Sprintf("/proc/%d/status", s.PID)

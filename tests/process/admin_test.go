@@ -146,7 +146,7 @@ func TestBusyRequests(t *testing.T) {
 			stuff(t, address, 80, c.text)
 			pace := time.Tick(50 * time.Millisecond)
 			for range 20 {
-				stuff(t, address, 2, c.text) // replaces a connection that has ended
+				stuff(t, address, 2, c.text) // replaces a connection that was closed
 				<-pace
 				began := time.Now()
 				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
@@ -209,7 +209,7 @@ func TestProfilesAtOnce(t *testing.T) {
 	ask := func(more, want int, reason string) {
 		t.Helper()
 		testkit.Until(t, testkit.Slowly(10*time.Second), "a profile's reply", func() error {
-			all = append(all, stuff(t, address, more, // repeated: the request below may have taken the place of one
+			all = append(all, stuff(t, address, more, // repeated, because the request below may have replaced one
 				"GET /debug/pprof/heap?seconds=100 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")...)
 			status, body := fetch(t, "http://"+address+"/debug/pprof/goroutine?debug=1")
 			if status != want || !strings.Contains(body, reason) {

@@ -105,7 +105,7 @@ func TestBigKeysModel(t *testing.T) {
 	s := testkit.Start(t, "--databases", strconv.Itoa(databases), "--enable-debug-command", "yes",
 		"--set-max-intset-entries", "3000", "--hash-max-listpack-entries", "2000", "--maxmemory-policy", "allkeys-random")
 	clients := []*respclient.Client{s.Dial(), s.Dial()}
-	some := func(words ...any) []any { // with several hundred elements
+	some := func(words ...any) []any { // adds several hundred elements
 		width := rng.IntN(2)*60 + 1
 		for i := range 100 + rng.IntN(1200) {
 			words = append(words, fmt.Sprintf("%0*d", width, i+rng.IntN(300)))

@@ -115,7 +115,7 @@ func TestCheckAOF(t *testing.T) {
 				line, _, _ = strings.Cut(line, ", ok_up_to_line")
 				if strings.Trim(line, "\n*") == "" || strings.HasPrefix(line, "[") || strings.HasPrefix(line, "0x") ||
 					strings.Contains(line, "format error") || strings.Contains(line, ":C ") {
-					continue // an RDB file's parts, the bytes at a fault, and headers of a log's lines
+					continue // parts of an RDB file, the bytes at an error, and headers of a log's lines
 				}
 				if !strings.Contains(outs[1], line) {
 					t.Errorf("%s: %s: no line %q in\n%s", kind, what, line, outs[1])

@@ -20,7 +20,7 @@ type endless struct {
 	call []any
 	kill []any
 	busy string // the error that other clients get
-	end  string // the error that its client gets, after the error's code
+	end  string // the error that the script's client gets, after the error's code
 }
 
 var endlessCalls = []endless{

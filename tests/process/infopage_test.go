@@ -60,7 +60,7 @@ func TestInfoPage(t *testing.T) {
 		return testkit.Equal(fields["master_link_down_reason"] != "" && fields["long_turns"] != "", true)
 	})
 	primary := testkit.Start(t, "--min-replicas-to-ack", "1", "--repl-backlog-disk-size", "64mb")
-	for name, value := range primary.Info("everything") { // some are of primaries alone
+	for name, value := range primary.Info("everything") { // some fields exist only on primaries
 		fields[name] = value
 	}
 	for name := range fields {

@@ -58,9 +58,9 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 	// The load has three times as many commands a second as are sampled.
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
-	const enough = 400_000 // of fewer commands chance shows too much
+	const enough = 400_000 // with fewer commands, chance matters too much
 	for began := time.Now(); time.Since(began) < 9*time.Second || total < enough; <-pace.C {
-		testkit.Pipe(t, c, 600, func(i int) []any { // more samples leave less to chance
+		testkit.Pipe(t, c, 600, func(i int) []any { // more samples reduce the effect of chance
 			k := zipf.Uint64()
 			sent[k]++
 			total++

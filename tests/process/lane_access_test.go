@@ -247,7 +247,7 @@ func TestFullLane(t *testing.T) {
 		if i < 64 {
 			continue
 		}
-		if v, err := c.Do("PING"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") { // its room is for the next one
+		if v, err := c.Do("PING"); err != nil || !strings.HasPrefix(v.Text, "NOAUTH") { // closed for a newcomer
 			t.Fatalf("PING of stranger %d: %v %v", i, v, err)
 		}
 	}

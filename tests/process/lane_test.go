@@ -200,7 +200,7 @@ func TestLaneDuringAScript(t *testing.T) {
 			t.Errorf("while clients are paused, %v: %v", args, v)
 		}
 	}
-	c.Send("SHUTDOWN", "NOSAVE") // a pause would delay the test kit's
+	c.Send("SHUTDOWN", "NOSAVE") // the pause would delay a SHUTDOWN on the test kit's connection
 	c.Flush()
 	s.Wait(laneSoon())
 }
@@ -441,7 +441,7 @@ func TestLaneUnknownCommand(t *testing.T) {
 // TestLaneWithoutErrors: a server with a lane has no line in INFO errorstats before an error has occurred.
 func TestLaneWithoutErrors(t *testing.T) {
 	s, dial := withLane(t)
-	dial().Must("CLIENT", "LIST") // it publishes, and books refused calls
+	dial().Must("CLIENT", "LIST") // this publishes the state, and counts refused calls
 	if v := s.Do("INFO", "errorstats"); strings.Contains(v.Text, "errorstat_") {
 		t.Errorf("INFO errorstats: %s", v.Text)
 	}

@@ -69,7 +69,7 @@ func TestSaveAfterFlush(t *testing.T) {
 	})
 	t.Run("another under way", func(t *testing.T) {
 		s := testkit.Start(t, "--rdb-key-save-delay", "100000")
-		for i := range 100 { // 10 s
+		for i := range 100 { // so the save takes 10 s
 			s.Do("SET", fmt.Sprint("k", i), "1")
 		}
 		s.Do("BGSAVE")

@@ -17,7 +17,7 @@ func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		rules string // save rules
-		end   []any  // a request; nil means signal
+		end   []any  // the request that ends the server; nil means signal
 		sig   syscall.Signal
 		saves bool
 	}{
@@ -143,7 +143,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 		}
 		return nil
 	})
-	r.Signal(syscall.SIGCONT) // it catches up
+	r.Signal(syscall.SIGCONT) // the replica catches up
 	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -106,7 +106,7 @@ func TestDaemon(t *testing.T) {
 	if pid <= 1 || pid == starter.PID {
 		t.Fatalf("process_id:%d, started as %d", pid, starter.PID)
 	}
-	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) }) // ours: its PID file has this number
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGKILL) }) // the test's server, whose PID file has this number
 	if text, err := os.ReadFile(dir + "/pid"); err != nil || strings.TrimSpace(string(text)) != strconv.Itoa(pid) {
 		t.Errorf("pidfile: %q %v, want %d", text, err, pid)
 	}

@@ -372,7 +372,7 @@ func FuzzTLSConfigSet(f *testing.F) {
 			t.Fatalf("a connection from before: %v %v", v, err)
 		}
 		config := certs.Client(t, false)
-		config.InsecureSkipVerify = true // it may be another certificate
+		config.InsecureSkipVerify = true // the server may have another certificate
 		if _, _, err := dialTLS(t, port, config); err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func TestUnsupportedOverride(t *testing.T) {
 			t.Errorf("no %q in the log", want)
 		}
 	}
-	s.Do("CONFIG", "SET", "tls-dh-params-file", "redis.dh") // setting the present value is no change
+	s.Do("CONFIG", "SET", "tls-dh-params-file", "redis.dh") // setting the current value changes nothing
 	s.Do("CONFIG", "SET", "tls-port", "0", "tls-cluster", "no", "tls-replication", "no")
 }
 

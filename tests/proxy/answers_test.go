@@ -170,7 +170,7 @@ func trackKeys(t *testing.T, all *tier) {
 	expect(t, c, "null", "GET", "track:a")
 	p.Do("SET", "track:a", "new")
 	expect(t, c, "PONG", "PING")
-	for _, push := range c.Pushes { // each shard and the transaction's connection told of FLUSHALL
+	for _, push := range c.Pushes { // each shard and the transaction's connection sent an invalidation for FLUSHALL
 		if show(push) != "[invalidate null]" {
 			t.Errorf("without tracking: %s", show(push))
 		}

@@ -175,7 +175,7 @@ func TestCacheHasRights(t *testing.T) {
 			t.Fatalf("%+v", v)
 		}
 	}
-	untimed := p.Dial() // its values cannot be cached, and are read all the same
+	untimed := p.Dial() // this client's values cannot be cached, but can be read
 	ask(t, untimed, "AUTH", "untimed", "word")
 	for range 200 {
 		if v := ask(t, untimed, "GET", "k"); v.Text != "1" {

@@ -20,7 +20,7 @@ const installed = "../../bin/clients"
 type library struct {
 	line    []string
 	after   []string // arguments after the address
-	missing string   // how it can be had; "": it is there
+	missing string   // how to install it; "" if it is installed
 }
 
 func libraries(t *testing.T) map[string]library {

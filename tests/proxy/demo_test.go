@@ -75,7 +75,7 @@ func startDemo(t *testing.T, folder string) (first int, cmd *exec.Cmd, token str
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended already, unless the test has failed
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // the demo has exited already, unless the test has failed
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if _, said, is := strings.Cut(lines.Text(), "its token is "); is {
 				token = said
@@ -84,7 +84,7 @@ func startDemo(t *testing.T, folder string) (first int, cmd *exec.Cmd, token str
 				return first, cmd, token
 			}
 		}
-		_ = cmd.Wait() // its failure is what it says
+		_ = cmd.Wait() // its output shows the failure
 		if !strings.Contains(failure.String(), "cannot be had") {
 			t.Fatalf("the demo has not come up: %s", failure.String())
 		}

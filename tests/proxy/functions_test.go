@@ -72,7 +72,7 @@ func TestFunctionsOfNewNodes(t *testing.T) {
 	c := all.proxies[0].Dial()
 	expect(t, c, "one", "FUNCTION", "LOAD", luaLibrary("one", "f"))
 	fresh := all.grow(t, true)
-	fresh.Do("FUNCTION", "FLUSH") // redis-cli has copied them
+	fresh.Do("FUNCTION", "FLUSH") // redis-cli has copied the functions
 	if !all.move(t, 0, 3, 1500) {
 		return
 	}

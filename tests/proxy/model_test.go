@@ -25,9 +25,9 @@ type request struct {
 type player struct {
 	rng   *rand.Rand
 	id    int
-	tag   int // of the next transaction
+	tag   int // the number in the hash tag of the next transaction
 	shas  []string
-	still bool // no slot moves: KEYS sees each key once, and a watched key stays on its server
+	still bool // no slot moves, so KEYS returns each key once, and a watched key stays on its server
 }
 
 func (p *player) key() string { return fmt.Sprintf("p%d:%d", p.id, p.rng.IntN(25)) }

@@ -19,8 +19,8 @@ import (
 // replies to that request, and to later ones on the connection, in the shard's place.
 type liar struct {
 	to   string
-	lies map[string]string // what is said for a key; the end of it closes the connection, but for "hold"
-	fill int               // bytes that are said after it
+	lies map[string]string // the bytes to send for a key; the connection is closed after them, unless they end in hold
+	fill int               // the number of further bytes to send
 }
 
 const hold = "(the connection stays open)"

@@ -21,8 +21,8 @@ import (
 type refuser struct {
 	to    string
 	mu    sync.Mutex
-	plan  map[string][]string // by request, in lower case and with spaces: the errors of its first calls
-	calls []string            // that the shard has got
+	plan  map[string][]string // the errors of the first calls, by request in lower case with spaces
+	calls []string            // the calls that the shard has received
 }
 
 func (r *refuser) listen(t *testing.T, port int) {
@@ -134,7 +134,7 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 		plan     map[string][]string
 		requests []string
 		replies  string
-		runs     []string // in this order
+		runs     []string // the calls that run, in order
 	}{
 		"all calls are refused": {
 			plan:     map[string][]string{"set k 1": {loading, loading}, "incr k": {loading}, "get k": {loading}},

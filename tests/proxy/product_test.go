@@ -17,7 +17,7 @@ import (
 type dashboard struct {
 	t      *testing.T
 	server *testkit.Server
-	store  []string // directives, for proxies too
+	store  []string // the store's directives, which proxies use too
 	url    string
 }
 

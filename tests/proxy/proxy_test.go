@@ -49,7 +49,7 @@ func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) 
 			return nil
 		})
 	}
-	for i := range proxies { // the second one has several loops
+	for i := range proxies { // the second proxy has several loops
 		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i)},
 			args...)...))
 	}

@@ -70,7 +70,7 @@ func TestKeyspaceEvents(t *testing.T) {
 						t.Fatalf("%v (%v)", v, err)
 					}
 				}
-				for i := range 5 { // nothing comes twice
+				for i := range 5 { // no message comes twice
 					expect(t, p.Dial(), "1", "PUBLISH", fmt.Sprint("news:", i), "a")
 					hears(t, any, fmt.Sprintf("[pmessage * news:%d a]", i))
 				}
@@ -208,7 +208,7 @@ func TestShardChannelAgain(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)
 	c, stays := all.proxies[0].Dial(), all.proxies[0].Dial()
-	expect(t, stays, "[ssubscribe {room}2 1]", "SSUBSCRIBE", "{room}2") // its connection stays open
+	expect(t, stays, "[ssubscribe {room}2 1]", "SSUBSCRIBE", "{room}2") // the proxy's connection stays open
 	send(t, c, "SSUBSCRIBE", "room")
 	hears(t, c, "[ssubscribe room 1]")
 	for range 5 {

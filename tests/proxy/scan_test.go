@@ -72,12 +72,12 @@ func TestScanWhileSlotsMove(t *testing.T) {
 			seen := scanAll(t, clients, func(int) {})
 			hasAll(t, keys, seen)
 			for key, n := range seen {
-				if n > 1 && redis { // spindle's table grows, and may yield a key again
+				if n > 1 && redis { // spindle's table grows, so SCAN may return a key again
 					t.Errorf("%s is yielded %d times, and nothing has moved", key, n)
 					break
 				}
 			}
-			for round := range 3 { // from each shard to each other one
+			for round := range 3 { // slots move from each shard to each other
 				seen = scanAll(t, clients, func(call int) {
 					if call == 20 || call == 45 {
 						all.move(t, (round+call)%3, (round+call+1)%3, 300)

@@ -47,7 +47,7 @@ func TestSlowRequests(t *testing.T) {
 	if len(v.Elems) != 2 || v.Elems[0].Text != "set" || v.Elems[1].Elems[1].Int != 4 {
 		t.Fatalf("LATENCY HISTOGRAM set: %s", show(v))
 	}
-	counts := v.Elems[1].Elems[3].Elems // pairs of µs and calls: they grow
+	counts := v.Elems[1].Elems[3].Elems // pairs of µs and calls, in ascending order
 	if n := len(counts); n < 2 || counts[n-1].Int != 4 || counts[n-2].Int < 131072 || n > 2 &&
 		counts[n-4].Int*2 > counts[n-2].Int {
 		t.Errorf("LATENCY HISTOGRAM set: %s", show(v))

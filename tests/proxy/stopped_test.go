@@ -17,7 +17,7 @@ import (
 // The other shards' requests do not wait, and the proxy's memory is bounded.
 func TestStoppedShard(t *testing.T) {
 	t.Parallel()
-	const patience = 3 * time.Second // of the proxy: a busy host delays the other shards, but for less
+	const patience = 3 * time.Second // the proxy's timeout: on a busy host the other shards are faster than this
 	all := startTier(t, false, 0, 1, "--proxy-timeout", fmt.Sprint(patience.Milliseconds()))
 	p := all.proxies[0]
 	stopped := all.shards[1]

@@ -90,7 +90,7 @@ func TestFinderFollowsACluster(t *testing.T) {
 			next := all.shards[slices.IndexFunc(all.shards, func(s *testkit.Server) bool { return s.Addr == replica.Addr })]
 			var begun time.Time
 			after := untilMap(t, f.Current, "the replica is the primary", func(m *topology.Map) bool {
-				if time.Since(begun) > testkit.Slowly(6*time.Second) { // a manual failover has 5 s
+				if time.Since(begun) > testkit.Slowly(6*time.Second) { // a manual failover lapses after 5 s
 					next.Ask("CLUSTER", "FAILOVER")
 					begun = time.Now()
 				}

@@ -57,7 +57,7 @@ func meetScript(t *testing.T, all *tier) {
 		}
 		return nil
 	})
-	testkit.Lapse(testkit.Slowly(300 * time.Millisecond)) // the script's connection is for it alone by then
+	testkit.Lapse(testkit.Slowly(300 * time.Millisecond)) // by then only the script uses its connection
 	if v := ask(t, here1, "SET", here, "x"); !strings.HasPrefix(v.Text, "BUSY") {
 		t.Errorf("SET at the shard: %v", v)
 	}
@@ -99,7 +99,7 @@ func meetFullMemory(t *testing.T, all *tier) {
 func meetFullDisk(t *testing.T, all *tier) {
 	p, shard := all.proxies[0], all.ownerOf(t, "a")
 	here, elsewhere := all.keysOf(t, shard)
-	if err := os.Mkdir(filepath.Join(shard.Dir, "dump.rdb"), 0o755); err != nil { // no file can take its place
+	if err := os.Mkdir(filepath.Join(shard.Dir, "dump.rdb"), 0o755); err != nil { // so that no file can replace it
 		t.Fatal(err)
 	}
 	shard.Do("CONFIG", "SET", "save", "3600 1")

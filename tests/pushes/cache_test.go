@@ -20,10 +20,10 @@ const (
 // A cache is a client that caches what it has read until an invalidation names it.
 type cache struct {
 	link   *link
-	held   map[string]int  // what is cached; none: no such key
-	last   map[string]int  // the latest value that the key is known to have had
-	gone   map[string]bool // it has changed since then
-	due    []string        // keys that were asked for, in order
+	held   map[string]int  // the cached values; none for a missing key
+	last   map[string]int  // the latest known value of the key
+	gone   map[string]bool // the key has changed since then
+	due    []string        // requested keys, in order
 	keys   []string
 	rng    *rand.Rand
 	misses int

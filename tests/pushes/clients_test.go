@@ -81,7 +81,7 @@ func forward(in net.Conn, servers []*testkit.Server) {
 			io.Copy(in, again)
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the role is on its way
+		time.Sleep(10 * time.Millisecond) // the role is changing
 	}
 }
 

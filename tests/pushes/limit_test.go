@@ -44,7 +44,7 @@ func TestTableIsLimited(t *testing.T) {
 	}
 	l.send(commands...)
 	for i := range keys {
-		for take() { // until the reply
+		for take() { // until the reply arrives
 		}
 		held[names[i]] = true
 	}

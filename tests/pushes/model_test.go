@@ -12,9 +12,9 @@ type model struct {
 	dbs     [2]map[string]entry
 	table   map[string]map[int64]bool // the clients that may have cached a key
 	clients map[int64]*client
-	changed map[string]*client // per prefix: the client that changed it last in this turn
+	changed map[string]*client // by key: the client that changed it last in this turn
 	active  *client            // the client whose command runs
-	behind  []string           // pushes to it, held until its reply is complete
+	behind  []string           // pushes to active, held until its reply is complete
 }
 
 // An entry is a string. After its deadline, it is deleted when a command accesses it.

@@ -18,7 +18,7 @@ import (
 type link struct {
 	net.Conn
 	in    *bufio.Reader
-	fault func(next func() (string, error)) (string, error) // damages the bytes read; nil: no damage
+	fault func(next func() (string, error)) (string, error) // changes what read returns; nil changes nothing
 }
 
 func dial(addr string) (*link, error) {
@@ -70,7 +70,7 @@ type play struct {
 	rng     *rand.Rand
 	version int
 
-	pipelines bool // and no client is in BCAST mode: then it does not matter where a pipeline is cut into turns
+	pipelines bool // no client is in BCAST mode, so it does not matter how turns divide a pipeline
 	fault     func(l *link)
 }
 

@@ -10,9 +10,9 @@ import (
 // change at small sizes.
 type dataset struct {
 	name     string
-	settings []string // settings for the reference
+	settings []string // settings for redis-server
 	needs    int      // the lowest RDB version that can hold it; 0 means 10
-	mine     bool     // only made here: the reference cannot read its own file of it
+	mine     bool     // only spindle makes it: redis-server cannot read its own file of it
 	fill     func(do func(args ...any))
 }
 

@@ -127,7 +127,7 @@ func TestFunctionsRDB(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range testkit.Peers(t) {
-		if p.Valkey() { // it does not load a library with a zero byte
+		if p.Valkey() { // Valkey does not load a library with a zero byte
 			continue
 		}
 		dir := t.TempDir()

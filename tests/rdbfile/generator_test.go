@@ -21,7 +21,7 @@ type generator struct {
 	rng     *rand.Rand
 	version int
 	b       []byte
-	want    map[string]string // what a client must find, by key
+	want    map[string]string // the values that a client must read, by key
 	names   map[uint64][]string
 	n       int // keys so far
 }
@@ -237,7 +237,7 @@ func (g *generator) stream(version int) {
 		g.length(n) // length, last id, first id, greatest deleted id, entries ever added
 	}
 	pending := g.rng.IntN(n + 1)
-	back := 0 // the last of them, which were given back
+	back := 0 // how many of the last pending entries were given back
 	if version == 5 {
 		back = g.rng.IntN(pending + 1)
 	}

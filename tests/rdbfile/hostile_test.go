@@ -77,7 +77,7 @@ func hostile(t *testing.T, program string, version, rounds int) {
 			t.Fatalf("seed %d: %q: %v", seed, p, err)
 		}
 		r, err := there.Ask("RESTORE", "k", 0, string(p), "REPLACE")
-		if err != nil { // the reference crashed on it, which is no verdict
+		if err != nil { // redis-server crashed, which is not a verdict
 			there.Restart()
 			there.Do("DEBUG", "SET-SKIP-CHECKSUM-VALIDATION", "1")
 			continue
@@ -86,13 +86,13 @@ func hostile(t *testing.T, program string, version, rounds int) {
 		case okHere && okThere:
 			both++
 			if version < 12 {
-				break // the reference has other encodings, and other digests of scores
+				break // redis-server has other encodings and other digests of scores
 			}
 			if is, was := told(here, p[0], version), told(there, p[0], version); is != was {
 				t.Errorf("seed %d: %q is %s here, %s there", seed, p, is, was)
 			}
 		case okHere && version < 11 && p[0] > lastKind10:
-			newer++ // the changed byte made it a type that the reference does not know yet
+			newer++ // the changed byte is a type that redis-server does not know yet
 		case okHere:
 			t.Errorf("seed %d: %q is taken here, and there %s", seed, p, r.Text)
 		case okThere:

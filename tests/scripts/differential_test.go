@@ -55,7 +55,7 @@ func normalise(args []string, reply string) string {
 	}
 	if strings.Contains(reply, "library_name") {
 		lines := strings.Split(reply, "\n")
-		slices.Sort(lines) // the order is that of a hash table
+		slices.Sort(lines) // servers return them in the order of a hash table
 		reply = strings.Join(lines, "\n")
 	}
 	return streamID.ReplaceAllString(address.ReplaceAllString(reply, "$1: ADDRESS"), "ID")
@@ -81,7 +81,7 @@ func TestAgainstRedis(t *testing.T) {
 	here, there := ours.Dial(), theirs.Dial()
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1))}
 	requests, differ := 0, 0
-	var last []string // a difference may begin some requests before it shows
+	var last []string // a difference may begin some requests before it is visible
 	for g.calls < calls && differ < 10 {
 		args := g.request()
 		requests++
@@ -98,7 +98,7 @@ func TestAgainstRedis(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			for _, c := range []*respclient.Client{here, there} { // do not report again what only one side has
+			for _, c := range []*respclient.Client{here, there} { // so that no difference is reported again
 				ask(t, c, []string{"FLUSHALL"})
 				for i := range libraries {
 					ask(t, c, []string{"FUNCTION", "DELETE", fmt.Sprintf("lib%d", i)})

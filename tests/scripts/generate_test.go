@@ -163,7 +163,7 @@ func (g *generator) command() string {
 	case 37:
 		return `"EXPIRE", ` + k() + ", " + g.pick("100", "-1", g.number())
 	case 38:
-		return `"SDIFF", "set1", ` + k() // not SORT: the reference changes the encoding of the sorted set that it sorts
+		return `"SDIFF", "set1", ` + k() // not SORT, because Redis changes the encoding of the sorted set that it sorts
 	case 39:
 		return `"GEOADD", ` + g.pick(`"g1"`, k()) + `, 13.361389, 38.115556, "p"`
 	case 40:
@@ -437,7 +437,7 @@ func (g *generator) request() []string {
 		return [][]string{{"FUNCTION", "LIST"}, {"FUNCTION", "LIST", "WITHCODE"},
 			{"FUNCTION", "LIST", "LIBRARYNAME", "lib[0-2]"}, {"FUNCTION", "DELETE", "lib1"}, {"FUNCTION", "DELETE", "none"},
 			{"FUNCTION", "LIST", "x"},
-			{"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "", "y"}}[g.IntN(8)] // FLUSH can crash the reference
+			{"FUNCTION", "RESTORE", "x"}, {"FUNCTION", "RESTORE", "", "y"}}[g.IntN(8)] // FLUSH can crash Redis
 	case 38:
 		if g.queued == 0 {
 			g.queued = 2 + g.IntN(4)

@@ -12,9 +12,9 @@ import (
 type call struct {
 	before  string // calls that prepare the keys, separated by "; "
 	line    string
-	full    bool   // it is refused while memory is full
-	touches string // the numbers of the keys that WATCH and caches hear of
-	reads   string // the numbers of the keys that a client's cache may keep after it
+	full    bool   // the call is refused while memory is full
+	touches string // the numbers of the keys that count as changed for WATCH and caches
+	reads   string // the numbers of the keys that a client may cache after the call
 }
 
 const (

@@ -253,7 +253,7 @@ func expired(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 		line := words(filled(c.line, "{k}"))
 		for _, unit := range []bool{false, true} {
 			if !unit && strings.HasPrefix(c.line, "BL") {
-				continue // it waits
+				continue // the call waits
 			}
 			run := func() (reply, digest string) {
 				t.Helper()
@@ -269,7 +269,7 @@ func expired(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 				if err != nil {
 					t.Fatalf("%s: %v", c.line, err)
 				}
-				s.Do("EXISTS", "{k}1", "{k}2", "{k}3") // removes what is expired
+				s.Do("EXISTS", "{k}1", "{k}2", "{k}3") // removes expired keys
 				return v.String(), s.Do("DEBUG", "DIGEST").Text
 			}
 			s.Do("FLUSHALL")
@@ -287,7 +287,7 @@ func expired(t *testing.T, s *testkit.Server, has func(c *call) bool) {
 				return nil
 			})
 			got, data := run()
-			if strings.Contains(c.line, "*") { // the IDs are not the same
+			if strings.Contains(c.line, "*") { // the IDs differ
 				got, reply, data, digest = "", "", "", ""
 			}
 			if got != reply || data != digest {

@@ -111,7 +111,7 @@ type counter struct {
 	done      atomic.Bool
 	over      chan struct{}
 	acked     atomic.Int64 // the reply to the latest write
-	doubts    atomic.Int64 // writes that ended without a reply: they may have been carried out
+	doubts    atomic.Int64 // writes without a reply, which may have been carried out
 	moves     atomic.Int64 // changes of the primary
 }
 

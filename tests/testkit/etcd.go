@@ -99,7 +99,7 @@ func (m *EtcdMember) start() {
 func (m *EtcdMember) AwaitReady() {
 	m.t.Helper()
 	scheme := "http://"
-	if m.https { // its health needs a client's certificate: the port is enough
+	if m.https { // a health request would need a client certificate, so the port is enough
 		Until(m.t, Slowly(time.Minute), "etcd", func() error { return dials(m.Addr) })
 		return
 	}

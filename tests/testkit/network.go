@@ -23,7 +23,7 @@ type Network struct {
 // A NetworkHost is one host of a Network.
 type NetworkHost struct {
 	IP   string
-	wire string // its end in the hub
+	wire string // the name of the wire's end in the hub
 	keep *exec.Cmd
 }
 

@@ -118,7 +118,7 @@ func ShutDown(t testing.TB, port int) {
 	}
 	defer c.Close()
 	c.SetTimeout(Slowly(ReplyTimeout))
-	_, _ = c.Do("SHUTDOWN", "NOSAVE", "NOW") // it closes the connection as its reply
+	_, _ = c.Do("SHUTDOWN", "NOSAVE", "NOW") // the server replies by closing the connection
 	Until(t, Slowly(20*time.Second), "the end of a server", func() error {
 		conn, err := net.Dial("tcp", at)
 		if err == nil {

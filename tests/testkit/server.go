@@ -46,14 +46,14 @@ const ReplyTimeout = 60 * time.Second
 // Spec describes a server for Launch.
 type Spec struct {
 	Redis   bool     // redis-server from PATH instead of spindle
-	Program string   // "": the built spindle, or redis-server from PATH
+	Program string   // "" means the built spindle, or redis-server from the PATH
 	Args    []string // after ours: the last of two directives counts
 	Shell   string   // shell commands to run first, in the process that becomes the server: "ulimit -n 64"
-	Dir     string   // "": a new one
-	Bare    bool     // none of our arguments: Args are all
-	Port    int      // 0: a free one
-	Socket  string   // the unix socket of the server, which Args name
-	NoWait  bool     // do not wait until it answers: it may refuse to start
+	Dir     string   // "" means a new one
+	Bare    bool     // the server gets only Args, none of ours
+	Port    int      // 0 means a free one
+	Socket  string   // the path of the server's unix socket, which Args must also have
+	NoWait  bool     // do not wait for a reply, because the server may refuse to start
 }
 
 // Start starts spindle with the given directives and waits until it answers.

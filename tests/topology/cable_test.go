@@ -129,7 +129,7 @@ func (c *cable) cutAfter(n int64) { c.each(func(w *wire) { w.left.Store(n) }) }
 func (c *cable) deafen() (n int) {
 	c.each(func(w *wire) { w.deaf.Store(true); n++ })
 	time.AfterFunc(time.Minute, func() {
-		c.each(func(w *wire) { // ends that did not notice the break
+		c.each(func(w *wire) { // close the ends that have not noticed the break
 			if w.deaf.Load() {
 				w.end(true)
 			}

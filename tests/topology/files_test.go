@@ -125,7 +125,7 @@ func TestFailedCopyKeepsFiles(t *testing.T) {
 				r.AwaitInfo(testkit.Slowly(10*time.Second), "persistence", "aof_rewrite_in_progress", "0")
 			}
 			want, cut := int64(1000), len(c.say) < len(copied)
-			if cut { // it needs an empty data set: the first copy fails because of the disk
+			if cut { // with an empty data set, so that the first copy fails because of the disk
 				r.Do("CONFIG", "SET", "repl-diskless-load", "disabled")
 				p.invite("PSYNC")
 				p.say(fullResync("0"), sized(broken))
@@ -215,7 +215,7 @@ func TestBrokenOffCopies(t *testing.T) {
 	}
 	p.invite("PSYNC")
 	breakOff()
-	for range 2 { // at once, and after a second
+	for range 2 { // the attempts come at once and after a second
 		for !p.welcome("PSYNC") {
 		}
 		breakOff()
@@ -226,7 +226,7 @@ func TestBrokenOffCopies(t *testing.T) {
 	if got := p.replica.Info("replication")["master_link_down_reason"]; got != why {
 		t.Errorf("master_link_down_reason is %q, want %q", got, why)
 	}
-	for !p.welcome("PSYNC") { // after two seconds
+	for !p.welcome("PSYNC") { // the third attempt comes after two seconds
 	}
 	breakOff()
 	p.replica.AwaitLog(testkit.Slowly(20*time.Second), " has failed 4 times in a row. It rests for ")

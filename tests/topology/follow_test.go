@@ -61,7 +61,7 @@ func TestFollowsRedis(t *testing.T) {
 		w.await(int64(3000 * (i + 1)))
 		replicas = append(replicas, follow(t, s, false, "--repl-diskless-load", how))
 	}
-	s.Do("CONFIG", "SET", "repl-diskless-sync", "no") // the form with a length
+	s.Do("CONFIG", "SET", "repl-diskless-sync", "no") // the form of the copy with a length
 	replicas = append(replicas, follow(t, s, false), follow(t, s, false, "--repl-diskless-load", "swapdb"))
 	w.await(15_000)
 	w.stop()

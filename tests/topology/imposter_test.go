@@ -43,7 +43,7 @@ func (p *imposter) invite(until string) {
 	p.t.Helper()
 	p.tell("NO", "ONE")
 	p.tell("127.0.0.1", p.listener.Addr().(*net.TCPAddr).Port)
-	for !p.welcome(until) { // it had tried again before it got REPLICAOF NO ONE
+	for !p.welcome(until) { // the replica had tried again before it got REPLICAOF NO ONE
 	}
 }
 

@@ -43,7 +43,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 			})
 			want, digest := contents(t, s), s.Do("DEBUG", "DIGEST").Text
 			r.Kill()
-			s.Kill() // no primary can give it a copy
+			s.Kill() // now no primary can give the replica a copy
 			r.Again("--appendonly", "yes", "--save", "")
 			r.AwaitReady(testkit.Slowly(20 * time.Second))
 			for _, line := range differences(want, contents(t, r)) {

@@ -48,7 +48,7 @@ func TestMessagesAreReplicated(t *testing.T) {
 		want[p+" "+m] = send(s, "orders", p, m)
 		send(s, "limited", p, m)
 	}
-	for range 20 { // duplicates are no effects
+	for range 20 { // duplicates have no effects
 		send(s, "orders", "p1", "m1")
 	}
 	equal(t, s, r)
@@ -145,7 +145,7 @@ func TestMessagesInUnits(t *testing.T) {
 	dirty := s.InfoInt("persistence", "rdb_changes_since_last_save")
 	c.Must("WATCH", "s")
 	s.Do(known...)
-	if got := s.Do("XCFGSET", "s", "IDMP-DURATION", "100").Text; got != "OK" { // as it is
+	if got := s.Do("XCFGSET", "s", "IDMP-DURATION", "100").Text; got != "OK" { // the current value
 		t.Error(got)
 	}
 	if replies, err = c.Pipeline([]any{"MULTI"}, []any{"PING"}, []any{"EXEC"}); err != nil || replies[2].Null {

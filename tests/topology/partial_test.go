@@ -69,7 +69,7 @@ func TestReplicaCostsNoKeys(t *testing.T) {
 		"--latency-tracking", "no")
 	c := s.Dial()
 	for i := range 100 {
-		c.Must("SET", fmt.Sprint("key:", i), strings.Repeat("v", 100_000)) // the whole value: a later SETRANGE adds nothing
+		c.Must("SET", fmt.Sprint("key:", i), strings.Repeat("v", 100_000)) // so that a later SETRANGE adds no bytes
 	}
 	r := attach(t, s)
 	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")-s.InfoInt("memory", "mem_not_counted_for_evict")+

@@ -53,7 +53,7 @@ func TestSeveralReplicasAtOnce(t *testing.T) {
 		func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), strings.Repeat("x", i%300)} })
 	w := startWriters(t, s, 2, 7)
 	var replicas []*testkit.Server
-	for range 3 { // a second or two each
+	for range 3 { // each round takes a second or two
 		replicas = append(replicas, testkit.Redis(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port)))
 	}
 	doomed, raw := replicas[0], s.Dial()
@@ -113,7 +113,7 @@ func TestSlowReplica(t *testing.T) {
 		t.Errorf("client_output_buffer_limit_disconnections:%d", n)
 	}
 	equal(t, s, good)
-	testkit.Until(t, testkit.Slowly(10*time.Second), "the buffers to be freed", func() error { // counted in rounds
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the buffers to be freed", func() error { // updated in rounds
 		if n := s.InfoInt("memory", "mem_clients_slaves"); n > 100_000 {
 			return fmt.Errorf("mem_clients_slaves:%d", n)
 		}
@@ -156,7 +156,7 @@ func TestWait(t *testing.T) {
 		if n := c.Must("WAIT", 2, 60_000).Int; n != 2 {
 			t.Fatalf("WAIT 2: %d", n)
 		}
-		for _, r := range []*testkit.Server{a, b} { // what WAIT has promised
+		for _, r := range []*testkit.Server{a, b} { // the replicas must have the writes that WAIT counted
 			if v := r.Do("GET", "k").Text; v != strconv.Itoa(i) {
 				t.Errorf("k is %s at a replica, want %d", v, i)
 			}

@@ -16,7 +16,7 @@ type roleGroup struct {
 	t       *testing.T
 	rng     *rand.Rand
 	nodes   []*testkit.Server
-	above   []int // the primary of each; -1: none
+	above   []int // the primary of each node; -1 means none
 	writers *writers
 	full    int64 // full copies given before servers were restarted
 }

@@ -227,7 +227,7 @@ func TestRestartsByFile(t *testing.T) {
 	s.Do("SET", "after", "restart")
 	equal(t, s, r)
 	equal(t, s, below)
-	if n := s.InfoInt("stats", "sync_full") + r.InfoInt("stats", "sync_full"); n != 1 { // the first copy of below, at r
+	if n := s.InfoInt("stats", "sync_full") + r.InfoInt("stats", "sync_full"); n != 1 { // r's first copy for below
 		t.Errorf("%d full synchronisations", n)
 	}
 	r.Do("SAVE")
@@ -319,7 +319,7 @@ func TestReplicaExpiresNothing(t *testing.T) {
 	if n := r.InfoInt("stats", "expired_keys"); n != 0 {
 		t.Errorf("%d keys expired here", n)
 	}
-	s.Do("GET", "k") // the primary removes it
+	s.Do("GET", "k") // the access removes the key on the primary
 	settle(t, s, r)
 	if n := r.Do("DBSIZE").Int; n != 2 {
 		t.Errorf("%d keys once the primary has removed it", n)

@@ -20,7 +20,7 @@ func receive(t *testing.T, c *respclient.Client) (file []byte, form string) {
 	must2(t, c.Conn().SetDeadline(time.Now().Add(testkit.Slowly(60*time.Second))))
 	in := c.Reader()
 	line := "\n"
-	for line == "\n" { // a sign of life while the copy is prepared
+	for line == "\n" { // a newline while the copy is prepared
 		var err error
 		if line, err = in.ReadString('\n'); err != nil {
 			t.Fatal(err)

@@ -164,7 +164,7 @@ func TestTLSLinkIsChecked(t *testing.T) {
 	primary := secure(t, certs, testkit.Spec{})
 	primary.Do("SET", "k", "v")
 	r := secure(t, certs, testkit.Spec{}, "--tls-ca-cert-file", foreign.File("ca.crt"))
-	r.Do("REPLICAOF", "localhost", primary.tlsPort) // only the address is certified
+	r.Do("REPLICAOF", "localhost", primary.tlsPort) // the certificate has only the address
 	r.AwaitLog(testkit.Slowly(20*time.Second), "Error condition on socket for SYNC: ")
 	if !strings.Contains(r.Log(), "certificate signed by unknown authority") {
 		t.Errorf("the log does not say why: %s", r.Log())
@@ -181,7 +181,7 @@ func TestTLSLinkIsChecked(t *testing.T) {
 		primary.Info("replication")["connected_slaves"] != "1" {
 		t.Error("a replica is fed although its certificate is unknown")
 	}
-	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // now tls-cert-file's
+	stranger.Do("CONFIG", "SET", "tls-client-cert-file", "", "tls-client-key-file", "") // it uses tls-cert-file then
 	up(t, stranger.Server)
 
 	// A primary's plain port does not understand TLS. Both ends wait for more bytes until the timeout.

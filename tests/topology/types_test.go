@@ -216,7 +216,7 @@ func writeTyped(rng *rand.Rand) [][]any {
 		return one("MOVE", d.key(), rng.IntN(databases))
 	case 5:
 		return one("UNLINK", d.key())
-	case 6: // its effect depends on chance and on the clock: only propagated effects make replicas equal
+	case 6: // its effect depends on chance and the clock, so only propagated effects keep replicas equal
 		return one("EVAL", "redis.call('SADD', 's:' .. math.random(50), ARGV[1], redis.call('TIME')[2] % 100) "+
 			"redis.call('SPOP', 's:' .. math.random(50)) return redis.call('SET', 'k:1', redis.call('TIME')[2], 'PX', 200)", 0,
 			d.value())

@@ -145,7 +145,7 @@ func TestTwoViewsAtOnce(t *testing.T) {
 			}
 		}
 		play(t, c, requests[:at])
-		if round == 2 { // the other form: two copies of one form do not overlap
+		if round == 2 { // the other form, because two copies of one form do not overlap
 			peer.Must("REPLCONF", "capa", "eof", "capa", "psync2")
 			peer.SendRaw([]byte("PSYNC ? -1\r\n"))
 		} else {
@@ -157,7 +157,7 @@ func TestTwoViewsAtOnce(t *testing.T) {
 		})
 		play(t, c, requests[at:])
 	}
-	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1") // otherwise they did not overlap
+	s.AwaitInfo(time.Second, "persistence", "rdb_bgsave_in_progress", "1") // otherwise the views did not overlap
 	w.await(200)
 	for i, peer := range peers {
 		if i == 1 {

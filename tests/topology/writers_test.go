@@ -19,8 +19,8 @@ type writers struct {
 	t      *testing.T
 	seed   uint64
 	source func(*rand.Rand) [][]any
-	target atomic.Pointer[testkit.Server] // the server they write to
-	loses  bool                           // the target may die or become a replica: they then use another connection
+	target atomic.Pointer[testkit.Server] // the server to which they write
+	loses  bool                           // the target may die or become a replica; then writers use another connection
 	done   chan struct{}
 	wait   sync.WaitGroup
 	writes atomic.Int64

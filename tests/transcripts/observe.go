@@ -65,7 +65,7 @@ func (o *Observer) sync() error {
 		}
 		line = strings.TrimSpace(line)
 		if line == "" {
-			continue // a sign of life while the file is made
+			continue // a newline while the server prepares the file
 		}
 		if size, err := strconv.Atoi(strings.TrimPrefix(line, "$")); err == nil {
 			_, err = io.CopyN(io.Discard, o.stream.in, int64(size))

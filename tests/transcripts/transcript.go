@@ -39,9 +39,9 @@ type Transcript struct {
 // A Step is a comment, a pause or a command with its replies.
 type Step struct {
 	Line    int
-	Comment string // the line itself, if it is no command
+	Comment string // the line itself, if it is not a command
 	Sleep   time.Duration
-	Client  int // 1, 2, …; 0 if it is no command
+	Client  int // 1, 2, …; 0 if the step is not a command
 	Text    string
 	Args    []string
 	Pattern string

@@ -17,11 +17,11 @@ import (
 type scene struct {
 	*serverSet
 	p, r     *testkit.Server   // the primary and its replica; a column may exchange them
-	more     []*testkit.Server // further servers, on their own between cells
+	more     []*testkit.Server // further servers, which are independent between cells
 	units    int               // numbers the units, so that each has its own keys
 	payloads map[int]string    // of RESTORE, by their number of fields
-	taken    map[uint16]bool   // slots that the cluster's primary does not own; nil: no cluster
-	loader   int               // the port of the servers that files are loaded into; 0: none yet
+	taken    map[uint16]bool   // slots that the cluster's primary does not own; nil without a cluster
+	loader   int               // the port of servers that load files; 0 if there was none yet
 	voted    time.Time         // when the cluster's nodes last voted
 }
 
@@ -52,9 +52,9 @@ type cell struct {
 	draw
 	rng      *rand.Rand
 	unit     unit
-	listener *respclient.Client // subscribed to what the unit publishes
-	told     map[string]bool    // keys whose change a push has told the listener
-	stored   map[string]bool    // keys whose write the listener was acknowledged
+	listener *respclient.Client // a subscriber to the unit's messages
+	told     map[string]bool    // keys for which the listener got an invalidation
+	stored   map[string]bool    // keys for whose write the listener got a reply
 	saves    int64              // rdb_saves before the unit
 	lost     bool               // the unit may be lost, as column.mayLose allows
 }
@@ -63,13 +63,13 @@ type cell struct {
 type unit struct {
 	tag    string          // all its keys begin with it and are in one slot
 	at     *testkit.Server // the server where it runs
-	n      int             // what it adds to its counter and its list
+	n      int             // the number that it adds to its counter and its list
 	wait   time.Duration   // how long it works before its first write
 	work   time.Duration   // how long it works after that
 	text   string          // a payload
 	client *respclient.Client
 	sent   bool
-	id     int64   // its client's ID
+	id     int64   // the ID of its client
 	asks   []any   // commands that a transaction adds itself, such as a save
 	ahead  [][]any // sent before it in the same batch
 	then   [][]any

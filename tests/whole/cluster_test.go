@@ -160,7 +160,7 @@ func votesAgain(c *cell) {
 func exchanged(c *cell) {
 	asked := time.Now()
 	c.await("the failover", func() error {
-		if time.Since(asked) > 6*time.Second { // it has failed: a node may have voted too late
+		if time.Since(asked) > 6*time.Second { // the failover has failed: a node may have voted too late
 			asked = time.Now()
 			_, _ = c.r.Ask("CLUSTER", "FAILOVER")
 		}

@@ -25,7 +25,7 @@ type column struct {
 	act     func(c *cell) // the unit runs
 	after   func(c *cell) // the unit is over
 	copies  func(c *cell) []*testkit.Server
-	verify  func(c *cell) // nil: verify
+	verify  func(c *cell) // if nil, cell.verify
 	restore func(c *cell) // brings the serverSet back to its first state
 	mayLose bool          // the rule allows loss
 }
@@ -240,7 +240,7 @@ var pairColumns = []*column{
 		c.must(c.p, "SWAPDB", 0, 9)
 	}, after: func(c *cell) {
 		c.p.Do("SWAPDB", 0, 9)
-		if is, _ := c.row.look(c, c.p); is == absent { // the read came between the two
+		if is, _ := c.row.look(c, c.p); is == absent { // the read ran between the two
 			c.p.Do("SWAPDB", 0, 9)
 		}
 		c.still([]*testkit.Server{c.p, c.r})

@@ -109,7 +109,7 @@ func (c *cell) tracked() {
 		c.stored[c.unit.key("own:"+strconv.Itoa(i))] = true
 	}
 	c.p.Kill()
-	for { // what has arrived was sent before the server's end
+	for { // bytes that have arrived were sent before the kill
 		v, err := c.listener.Receive()
 		if err != nil {
 			return
@@ -200,7 +200,7 @@ var loadColumns = []*column{
 				[]any{"BGREWRITEAOF"}, []any{"FLUSHALL"}, []any{"CONFIG", "SET", "save", "1 1"}, []any{"DEBUG", "RELOAD"},
 				[]any{"CLIENT", "KILL", "TYPE", "normal"}, []any{"REPLICAOF", "NO", "ONE"})
 			v, err := c.p.Ask(words...)
-			c.lost = words[0] == "FLUSHALL" && err == nil && v.Err() == nil // it ran after the load
+			c.lost = words[0] == "FLUSHALL" && err == nil && v.Err() == nil // FLUSHALL ran after the load
 		}
 	}, after: func(c *cell) {
 		if c.p.Ended() {

@@ -150,7 +150,7 @@ func (r *results) enough() bool {
 // A kind is a set of servers on which some columns play.
 type kind struct {
 	name  string
-	lanes int // how many copies of it run in parallel
+	lanes int // how many copies of the server set run in parallel
 	set   func(s *scene)
 }
 

@@ -154,7 +154,7 @@ func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	there, other := lookAtHash(c, c.target())
 	if s != c.p || is == torn {
 		if is == absent && there == whole {
-			is = whole // it has moved
+			is = whole // the key has moved
 		}
 		return is, detail
 	}

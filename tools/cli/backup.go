@@ -133,7 +133,7 @@ func (b *backupCall) help(out io.Writer) {
 			if slices.Contains(names, f.Name) {
 				usage := f.Usage
 				if f.Name == "pass" {
-					f.DefValue = "" // the environment's is a secret
+					f.DefValue = "" // the default from the environment is a secret
 				}
 				some.Var(f.Value, f.Name, usage)
 				some.Lookup(f.Name).DefValue = f.DefValue

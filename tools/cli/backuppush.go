@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	backupPatience = 10 * time.Second       // for a reply of the server
-	sealPatience   = 15 * time.Minute       // for that of BACKUP SEAL, which syncs the files
-	backupAsk      = 100 * time.Millisecond // how often the state of the server's backup is asked for
+	backupPatience = 10 * time.Second       // the time limit for a reply of the server
+	sealPatience   = 15 * time.Minute       // the time limit for BACKUP SEAL, which syncs the files
+	backupAsk      = 100 * time.Millisecond // the interval at which the state of the backup is read
 )
 
 // freshFor is the maximum age of a sealed set, left by an earlier push, that counts as the backup of this call.
@@ -160,7 +160,7 @@ func (b *backupCall) sealed(ctx context.Context, s *respclient.Client) (files []
 			if err != nil && !errors.As(err, &refused) {
 				return nil, at, false, fmt.Errorf("BACKUP SEAL: %w", err)
 			}
-			asked = asked || err == nil // refused: its base is not there yet, and the next state says what comes of it
+			asked = asked || err == nil // refused: there is no base yet, and the next state shows the outcome
 		}
 		select {
 		case <-ctx.Done():

@@ -39,7 +39,7 @@ type census struct {
 	otherDBs  total // beyond maxPrefixes
 	lifetimes [len(lifetimes)]total
 	prefixes  map[string]*total
-	folded    total // prefixes that were dropped because there were too many
+	folded    total // the total of prefixes that were merged because there were too many
 	folds     int
 	largest   largestKeys
 

@@ -123,7 +123,7 @@ func (c *checker) read() error {
 	for {
 		err := c.dec.Next(&b)
 		c.reader.Reset()
-		if expanded := b.Expand(c.count); expanded != nil { // its fault comes before the error of Next
+		if expanded := b.Expand(c.count); expanded != nil { // its error comes before the error of Next
 			err = expanded
 		}
 		c.bar.at(c.dec.Offset(), total)
@@ -198,7 +198,7 @@ func (c *checker) note(r *rdb.Record, next int64) {
 // value is built. These are equal members in a table, and contradictions between a stream's groups and its entries.
 func (c *checker) count(r *rdb.Record) error {
 	n, err := elements(&c.reader, r.Kind, r.Raw)
-	if known, _ := codec.Known(r.Kind, r.Raw); known && err == nil && n != 0 { // files of old servers hold empty ones
+	if known, _ := codec.Known(r.Kind, r.Raw); known && err == nil && n != 0 { // old files may have empty ones
 		_, err = c.reader.Read(r.Kind, r.Raw)
 	}
 	r.Keys = uint64(n)

@@ -110,7 +110,7 @@ func TestHostileNames(t *testing.T) {
 	p = append(append(append(p, escape...), 1), 'v')
 	none := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 	p = e.AppendText(e.AppendKey(p, none, rdb.KindString, []byte(escape)), []byte("v"))
-	p = e.AppendKey(p, none, rdb.KindString, []byte(escape)) // and ends
+	p = e.AppendKey(p, none, rdb.KindString, []byte(escape)) // the file ends here, without a value
 	path := filepath.Join(t.TempDir(), "dump.rdb")
 	if err := os.WriteFile(path, p, 0o600); err != nil {
 		t.Fatal(err)

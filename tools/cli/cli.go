@@ -19,7 +19,7 @@ import (
 // A Tool is a program with its name, its first word, and its name in Redis.
 type Tool struct {
 	Name    string // the first word of the command line
-	Program string // its program name, also after "spindle-" or "redis-". Empty: it has none
+	Program string // the program's name, also after "spindle-" or "redis-"; "" if it has none
 	Forms   []config.Form
 	run     func(p process) int
 }

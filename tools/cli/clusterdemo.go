@@ -89,7 +89,7 @@ type demo struct {
 	parent, folder string
 	nodes          []*demoNode
 	ended          chan *demoNode
-	tier           *demoTier // what is started in front of the cluster; nil: nothing
+	tier           *demoTier // the proxies in front of the cluster; nil if there are none
 }
 
 // A demoNode is one node, in its own process.
@@ -100,10 +100,10 @@ type demoNode struct {
 	cmd     *exec.Cmd
 	over    bool
 	exit    error
-	of      *demoNode // of a replica: its primary; nil for a primary
-	slots   [2]int    // of a primary: the first and the last
+	of      *demoNode // the primary of a replica; nil for a primary
+	slots   [2]int    // the first and the last slot of a primary
 	id      string
-	again   string // the command that starts it again
+	again   string // the command that starts the node again
 }
 
 // run starts the nodes, makes them a cluster, waits for a signal, and removes everything.
@@ -366,13 +366,13 @@ func (d *demo) clear() error {
 	}
 	for _, n := range d.nodes {
 		switch {
-		case n.cmd == nil || n.cmd.Process == nil: // it was not started
+		case n.cmd == nil || n.cmd.Process == nil: // the node was not started
 		case n.over:
 			if id, err := n.ask("CLUSTER", "MYID"); err == nil && id == n.id {
-				_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // it ends without a reply
+				_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // the node exits without a reply
 			}
 		default:
-			_ = n.cmd.Process.Kill() // it may have ended before
+			_ = n.cmd.Process.Kill() // the node may have ended before
 			running++
 		}
 	}

@@ -76,7 +76,7 @@ func (c *ctl) rows(head string, print func(row func(cells ...any))) {
 		}
 		fmt.Fprintln(t)
 	})
-	_ = t.Flush() // standard output has no use for the error
+	_ = t.Flush() // an error of standard output cannot be reported
 }
 
 func (c *ctl) showStatus(reply json.RawMessage) error {

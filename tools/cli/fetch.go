@@ -55,7 +55,7 @@ func (s *origin) fetch(address string, patience time.Duration) (stream io.ReadCl
 			return nil, 0, refused
 		}
 	}
-	c.SetTimeout(0) // the snapshot may take long; blank lines come meanwhile
+	c.SetTimeout(0) // the snapshot may take long; the server sends blank lines meanwhile
 	c.Send("SYNC")
 	if err := c.Flush(); err != nil {
 		return nil, 0, err

@@ -85,7 +85,7 @@ func historyTool(p process) (code int) {
 // A restoring is one call of the program restore.
 type restoring struct {
 	moment aof.Moment
-	known  bool // there is a moment
+	known  bool // the moment was given
 	into   string
 	dry    bool
 	from   string

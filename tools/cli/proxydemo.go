@@ -66,8 +66,8 @@ func proxyTool(p process) int {
 // These are the ports of a demo with proxies, counted from the first one.
 const (
 	demoShards    = 6 // nodes of the cluster, from the first port on
-	portProxy     = 6 // two
-	portMetrics   = 8 // two
+	portProxy     = 6 // two proxies
+	portMetrics   = 8 // two proxies
 	portDashboard = 10
 	portEtcd      = 11 // for clients; the next one is for other members
 	demoPorts     = 13
@@ -82,7 +82,7 @@ type demoTier struct {
 	processes []*demoNode // in the order of their start
 	proxies   []*demoNode
 	dashboard *demoNode
-	etcd      string // its program; "": a folder is the store
+	etcd      string // the path of etcd's program; if "", the store is a folder
 }
 
 // run starts everything, waits for a signal, and removes everything.
@@ -231,7 +231,7 @@ func answers(url string) error {
 func (t *demoTier) kill() (running int) {
 	for _, n := range t.processes {
 		if n.cmd.Process != nil && !n.over {
-			_ = n.cmd.Process.Kill() // it may have ended before
+			_ = n.cmd.Process.Kill() // the process may have ended before
 			running++
 		}
 	}

@@ -74,7 +74,7 @@ func rdbTool(p process) int {
 // reportOptions are the options of rdb report.
 type reportOptions struct {
 	format, svg, separator string
-	keys, ascii            bool // ascii: the table is for a terminal without UTF-8
+	keys, ascii            bool // ascii means that the terminal does not support UTF-8
 	top, depth             int
 	from                   origin
 }

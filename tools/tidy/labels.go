@@ -54,7 +54,7 @@ func citations(said string) (names []string) {
 			return names
 		}
 		names = append(names, said[m[2]:m[3]])
-		said = said[m[3]:] // the end of one may begin the next
+		said = said[m[3]:] // the end of a label may be the begin of the next
 	}
 }
 

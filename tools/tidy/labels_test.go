@@ -48,7 +48,7 @@ func TestLabels(t *testing.T) {
 		case isDefined:
 		case qualified:
 			t.Errorf("%s:%d cites %s, a rule that does not exist", l.File, l.Line, l.Name)
-		case letters[home(l.File)+"."+l.Name[:1]]: // elsewhere it is an opcode, a cache, a format
+		case letters[home(l.File)+"."+l.Name[:1]]: // in other packages it may be an opcode, a cache or a format
 			t.Errorf("%s:%d cites %s: say which package's", l.File, l.Line, l.Name)
 		}
 	}

@@ -20,7 +20,7 @@ func PlainPages(root string) (findings []Finding, err error) {
 		texts[file] = append(texts[file], line)
 	})
 	for _, file := range order {
-		if file == "BENCHMARKS.md" { // a program writes it whole
+		if file == "BENCHMARKS.md" { // a program writes this page
 			continue
 		}
 		cut := paragraphs

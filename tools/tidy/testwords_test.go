@@ -22,7 +22,7 @@ func TestNamesThatAreNotPlain(t *testing.T) {
 		"TestEndBehindManyBytes": "behind: after",
 		"TestServesNoClient":     "",
 		"TestHTTPWhoAsks":        "who: name the client or the caller",
-		"who":                    "", // no test
+		"who":                    "", // not a test
 		"newBoard":               "board: a plain name",
 		"dashboard":              "",
 	} {

@@ -178,7 +178,7 @@ func TestPlacesAreReal(t *testing.T) {
 	for _, l := range said {
 		for _, m := range place.FindAllStringSubmatch(l.Text, -1) {
 			if m[1] == "file.go" {
-				continue // the word for any file
+				continue // a placeholder for any file
 			}
 			places++
 			dir, file := path.Split(m[1])
@@ -258,7 +258,7 @@ func TestTheWalkIsShort(t *testing.T) {
 // TestNothingIsDead: every function that the program never calls has a reason to stay.
 func TestNothingIsDead(t *testing.T) {
 	t.Parallel()
-	dead, excused, err := Dead(root, read(t)) // read also tells the test cache that every file matters
+	dead, excused, err := Dead(root, read(t)) // read also makes the test cache depend on every file
 	if err != nil {
 		t.Fatal(err)
 	}

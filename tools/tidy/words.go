@@ -44,7 +44,7 @@ var whatOpens = regexp.MustCompile(`^(What|Which|Whatever) `)
 // A Finding is a sentence of a comment that is not plain.
 type Finding struct {
 	File string
-	Line int // the beginning of its comment
+	Line int // the first line of the comment
 	Why  string
 	Text string
 }

@@ -8,7 +8,7 @@ import (
 
 const (
 	runs   = 1000
-	strays = 5 // allocations of the runtime's own that may fall into them
+	strays = 5 // allocations by the runtime that may happen during the runs
 )
 
 // allocations returns the number of allocations in n runs of f, after one run that is not counted. It does not use

@@ -20,9 +20,9 @@ type Core struct {
 	Catalogue *command.Catalogue
 	Settings  *command.Settings
 	Whole     *command.Whole
-	Abort     func(cl *client.Client, why error) error // of an EXEC that was refused; nil: like any other
+	Abort     func(cl *client.Client, why error) error // handles a refused EXEC; nil handles it like any error
 
-	Mute    bool     // keep neither: what remains of a command's cost is its own
+	Mute    bool     // record neither, so that only the command itself costs time
 	Effects []Effect // since the last Reset
 	Events  []Event
 	Subkeys []string // events about fields of hashes: "hset key field …"
@@ -124,7 +124,7 @@ func (c *Core) Do(cl *client.Client, args ...string) string {
 	cl.Out.Reset()
 	c.Serve(cl, request)
 	c.Space.CheckSizes(checkedSizes)
-	for i := range request { // R2: what a handler keeps of them shows
+	for i := range request { // R2: a handler that keeps these bytes fails
 		for j := range request[i] {
 			request[i][j] = 0xDB
 		}

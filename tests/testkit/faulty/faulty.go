@@ -66,8 +66,8 @@ type Disk struct {
 	faults  []*Fault
 	stalls  map[Op]int
 	off     bool
-	left    int   // operations until the power fails; -1: never
-	Space   int64 // bytes that may still be written; -1: no bound
+	left    int   // operations until the power fails; -1 means never
+	Space   int64 // bytes that may still be written; -1 means no limit
 	Ops     int   // number of changing operations so far
 }
 
@@ -89,10 +89,10 @@ type change struct {
 // A Fault makes operations fail.
 type Fault struct {
 	Op    Op
-	Name  string // part of the file's name; "": any file
+	Name  string // a part of the file's name; "" means any file
 	Err   syscall.Errno
-	After int // how many succeed first
-	Times int // how many fail; 0: all
+	After int // how many operations succeed first
+	Times int // how many operations fail; 0 means all
 	Short bool
 }
 

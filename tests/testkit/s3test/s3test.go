@@ -52,8 +52,8 @@ type object struct {
 
 // A Fault is a failure of one request.
 type Fault struct {
-	Status int    // of the reply; 0: the connection is cut
-	Code   string // of S3
+	Status int    // the status of the reply; 0 means that the connection is closed
+	Code   string // S3's error code
 	Late   bool   // the request is carried out first
 }
 

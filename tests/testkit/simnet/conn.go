@@ -8,7 +8,7 @@ type Conn struct {
 
 	peer     *Conn
 	net      *Net
-	life     int // life of Local when it was opened
+	life     int // the life of Local when the connection was opened
 	closed   bool
 	received func(message any)
 	ended    func()

@@ -38,7 +38,7 @@ func (n *Net) Now() int64 { return n.now }
 // A Host is one machine.
 type Host struct {
 	Name  string
-	LagMs int64 // additional delay of messages to and from it
+	LagMs int64 // additional delay of messages to and from the host
 
 	net       *Net
 	down      bool

@@ -42,7 +42,7 @@ func record(path, server string) error {
 			if effects, events, err := observer.Take(); err != nil {
 				return err
 			} else if s.Effects, s.Events = effects, events; !taken {
-				taken = true // emptying the server is no effect of the first step
+				taken = true // the FLUSHALL before the first step is not its effect
 				s.Effects = slices.DeleteFunc(effects, func(l string) bool { return l == "0 FLUSHALL" })
 			}
 			if s.Pattern != "" {
