@@ -6,17 +6,18 @@ import (
 	"spindle/engine/data/value"
 )
 
-// The number of keys of each type that BIGKEYS GET shows: by default, and at most.
+// BIGKEYS GET shows bigKeysShown keys of each type by default, and bigKeysMost at most.
 const (
 	bigKeysShown = 10
 	bigKeysMost  = 1000
 )
 
-// bigTypes are the types in the order of BIGKEYS' reply.
+// bigTypes are the types in the order in which BIGKEYS replies them.
 var bigTypes = [...]value.Type{value.String, value.List, value.Set, value.ZSet, value.Hash, value.Stream, value.Module}
 
-// bigKeysGet is BIGKEYS GET [COUNT n]. Replies: a map from each type to its largest keys above the bound, the largest
-// first. Each key is a map: key, db, bytes, elements.
+// bigKeysGet is BIGKEYS GET [COUNT n].
+// Replies: a map from each type to its largest keys above the bound, the largest first. Each key is a map: key, db,
+// bytes, elements.
 func (f *family) bigKeysGet(c *command.Context) error {
 	n, err := countOf(c, bigKeysShown, bigKeysMost)
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"spindle/protocol"
 )
 
-// A CommandLog keeps the latest commands that were slow, or whose request or reply was large. The core compares.
+// A CommandLog keeps the latest commands that were slow, or whose request or reply was large. The core compares them
+// with the thresholds.
 //
-// Memory: at most most() entries, each of at most argc() arguments. An argument has at most length() bytes, and a mark
-// of about 30.
+// Memory: at most most() entries, each of at most argc() arguments. An argument has at most length() bytes, and a note
+// of about 30 bytes on the rest.
 type CommandLog struct {
 	most    func() int64
 	argc    func() int64
@@ -31,7 +32,7 @@ type logged struct {
 	addr, name  string
 }
 
-// CommandLogs are the logs of COMMANDLOG. SLOWLOG is the first.
+// CommandLogs are the logs that COMMANDLOG shows. The first one is the log of SLOWLOG.
 type CommandLogs [part.CommandLogs]*CommandLog
 
 // NewCommandLogs returns empty logs.
@@ -43,7 +44,7 @@ func NewCommandLogs(s *Settings) *CommandLogs {
 	return all
 }
 
-// Copy is the present logs, for readers outside the turn.
+// Copy returns a copy of the present logs, for readers outside the turn.
 func (all *CommandLogs) Copy() *CommandLogs {
 	copied := &CommandLogs{}
 	for i, l := range all {
@@ -52,7 +53,8 @@ func (all *CommandLogs) Copy() *CommandLogs {
 	return copied
 }
 
-// Record adds a command, with its microseconds or bytes. It copies args.
+// Record adds a command. value is its duration in microseconds, or the bytes of its request or reply. Record copies
+// args.
 func (s *CommandLog) Record(nowMs int64, cl *client.Client, args [][]byte, value int64) {
 	most := s.most()
 	if most <= 0 {
@@ -75,10 +77,10 @@ func (s *CommandLog) Record(nowMs int64, cl *client.Client, args [][]byte, value
 
 func (s *CommandLog) Len() int { return len(s.entries) - s.start }
 
-// Reset removes all entries. Ids continue.
+// Reset removes all entries. The numbering of entries continues.
 func (s *CommandLog) Reset() { s.entries, s.start = nil, 0 }
 
-// trimmed copies args within the limits. It marks what it left out.
+// trimmed copies args within the limits, and notes what it left out.
 func (s *CommandLog) trimmed(args [][]byte) [][]byte {
 	most, length := int(s.argc()), int(s.length())
 	kept := make([][]byte, min(len(args), most))
@@ -108,7 +110,7 @@ func (f *family) slowlogGet(c *command.Context) error {
 	return err
 }
 
-// newestOf reads a subcommand's only argument, how many entries are asked for: 10 by default, -1 for all.
+// newestOf reads a subcommand's only argument, the number of entries to reply: 10 by default, -1 for all.
 func newestOf(c *command.Context) (int64, error) {
 	switch len(c.Args) {
 	case 2:
@@ -119,7 +121,7 @@ func newestOf(c *command.Context) (int64, error) {
 	return 0, command.ErrSubcommandSyntax(c.Args[0], c.Args[1])
 }
 
-// newest reads how many entries are asked for: -1 for all.
+// newest reads the number of entries to reply: -1 for all.
 func newest(arg []byte) (int64, error) {
 	n, ok := number.ParseInt(arg)
 	if !ok || n < -1 {
@@ -128,7 +130,8 @@ func newest(arg []byte) (int64, error) {
 	return n, nil
 }
 
-// commandlogGet is COMMANDLOG GET count type. Replies: the newest entries first, all for -1, as SLOWLOG GET has them.
+// commandlogGet is COMMANDLOG GET count type.
+// Replies: the newest entries first, all for -1, in the same form as in SLOWLOG GET.
 func (f *family) commandlogGet(c *command.Context) error {
 	count, err := newest(c.Args[2])
 	if err != nil {
@@ -142,7 +145,7 @@ func (f *family) commandlogGet(c *command.Context) error {
 	return nil
 }
 
-// logOf is the log of a type.
+// logOf returns the log of the type that word names.
 func (f *family) logOf(word []byte) (*CommandLog, error) {
 	for i, name := range [part.CommandLogs]string{"SLOW", "LARGE-REQUEST", "LARGE-REPLY"} {
 		if command.Is(word, name) {
@@ -187,7 +190,7 @@ func commandlogHelp(c *command.Context) error {
 	return nil
 }
 
-// Append replies the newest count entries, all for -1.
+// Append writes the newest count entries to r, or all for -1.
 func (s *CommandLog) Append(r *protocol.Reply, count int64) {
 	if count == -1 || count > int64(s.Len()) {
 		count = int64(s.Len())

@@ -1,8 +1,9 @@
 // Package diagnose shows why a server is slow or large: COMMANDLOG and SLOWLOG, LATENCY, HOTKEYS, BIGKEYS, STALLS, and
-// their records.
+// the records that they show.
 //
 // Owner: the core; recorders and handlers run in a turn.
-// Never: decides what is measured (the core does), or grows with the data set; the keyspace keeps the big keys.
+// Never: decides what is measured (the core does), or grows with the data set (the keyspace keeps track of the big
+// keys).
 // Start here; each command has a file. metrics.go is for /metrics.
 package diagnose
 
@@ -21,12 +22,12 @@ import (
 // Name is the name of the family, and its group in COMMAND DOCS. Redis has none of these commands.
 const Name = "insight"
 
-// Deps is what the feature shows. HotKeys, Stalls and LatencyThreshold are called in a turn, other functions by any
-// goroutine.
+// Deps are the records that the feature shows, and how it gets them. HotKeys, Stalls and LatencyThreshold are called in
+// a turn, the other functions by any goroutine.
 type Deps struct {
 	Logs             *CommandLogs
 	Events           *Events
-	LatencyThreshold func() int64 // latency-monitor-threshold, ms; 0 is off
+	LatencyThreshold func() int64 // latency-monitor-threshold in ms; 0 means off
 
 	Do        func(f func()) // runs f in a turn
 	Space     *keyspace.Keyspace
@@ -37,12 +38,12 @@ type Deps struct {
 
 	Sampling  func() bool  // the setting hot-keys
 	Clustered func() bool  // cluster mode
-	Nanos     func() int64 // the turn's time by the clock that HotKeys.Fade gets; in a turn
+	Nanos     func() int64 // the turn's time, by the same clock as for HotKeys.Fade; called in a turn
 
 	HotKeysChanged, StallsChanged func() // apply the settings hot-keys and stall-threshold
 }
 
-// Join fills in the part of the feature.
+// Join adds the feature's commands, INFO section and listeners to p.
 func Join(p *part.Part, d Deps) {
 	p.Families = []command.Family{Family(d)}
 	p.Sections = []info.Section{d.replySection()}
@@ -53,7 +54,7 @@ func Join(p *part.Part, d Deps) {
 
 type family struct{ Deps }
 
-// ServerRows are COMMANDLOG, LATENCY and SLOWLOG, which Redis and Valkey count among the server's commands.
+// ServerRows returns COMMANDLOG, LATENCY and SLOWLOG, which Redis and Valkey list among the server's commands.
 func ServerRows(d Deps) []command.Spec {
 	f := &family{d}
 	const (
@@ -91,7 +92,7 @@ func ServerRows(d Deps) []command.Spec {
 	}
 }
 
-// Family is BIGKEYS, HOTKEYS and STALLS, which Redis does not have.
+// Family returns BIGKEYS, HOTKEYS and STALLS, which Redis does not have.
 func Family(d Deps) command.Family {
 	f := &family{d}
 	const (
@@ -125,7 +126,7 @@ func Family(d Deps) command.Family {
 	}}
 }
 
-// countOf reads [COUNT n] after the subcommand. Without it the result is unsaid.
+// countOf reads [COUNT n] after the subcommand. Without COUNT it returns unsaid.
 func countOf(c *command.Context, unsaid, most int64) (int, error) {
 	switch {
 	case len(c.Args) == 2:

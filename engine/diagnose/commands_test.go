@@ -14,13 +14,13 @@ import (
 	"spindle/tests/testkit/commandtest"
 )
 
-// newCore is a core with SLOWLOG, of two entries, and LATENCY.
+// newCore returns a core with SLOWLOG, limited to two entries, and LATENCY.
 func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events) {
 	core, cl, logs, events, _ := newSetCore(t)
 	return core, cl, logs, events
 }
 
-// newSetCore is newCore with the settings of its logs.
+// newSetCore is newCore, and also returns the settings of the logs.
 func newSetCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events, *Settings) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -81,7 +81,8 @@ func TestSlowlogKeepsAndTrims(t *testing.T) {
 	}
 }
 
-// TestEntryLimits: entries keep as many arguments and bytes as the settings say. An entry that is there stays as it is.
+// TestEntryLimits: entries keep as many arguments and bytes as the settings allow. A later setting does not change
+// existing entries.
 func TestEntryLimits(t *testing.T) {
 	core, cl, logs, _, settings := newSetCore(t)
 	args := [][]byte{[]byte("MSET"), []byte("k"), []byte("value"), []byte("k2"), []byte("v2")}

@@ -2,7 +2,7 @@ package diagnose
 
 import "spindle/protocol"
 
-// Clients match the texts that Redis 7.4 has, so these are worded as there.
+// Clients match the texts of Redis 7.4, so these errors have the same texts.
 var (
 	errCount        = &protocol.Error{Code: "ERR", Text: "COUNT should be greater than 0"}
 	errSessionCount = &protocol.Error{Code: "ERR", Text: "COUNT must be between 1 and 64"}

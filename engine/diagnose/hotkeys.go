@@ -18,9 +18,10 @@ import (
 //	                        │ hot  │ hot  │     │ hot  │   ways counters, one a key
 //	                        └──────┴──────┴─ ~ ─┴──────┘
 //
-// diagnose.H1. A new key replaces the lightest counter of its set, and its rank continues from that weight
+// diagnose.H1. A new key replaces the counter with the lowest rank in its set, and its rank continues from that weight
 // (Space-Saving, set by set). The inherited weight counts for the rank only, not for the key's figures.
-// diagnose.H2. Weights fade with halfLife. Old weights stay; unit makes each new one larger instead.
+// diagnose.H2. Weights fade with the half-life halfLife. Old weights are not changed; instead, unit makes each new one
+// larger.
 // diagnose.H3. Memory is bounded: sets × ways counters, each with at most keyKept bytes of its key.
 //
 // Source: Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005.
@@ -28,24 +29,24 @@ type HotKeys struct {
 	sets  [hotSets]hotSet
 	seed  maphash.Seed
 	total float64 // weight of all accesses to keys
-	span  float64 // observed seconds, weighted as accesses are
+	span  float64 // observed seconds, weighted like accesses
 	unit  float64 // the present weight of one access
-	last  int64   // nanos of the last Fade; 0: none yet
+	last  int64   // nanos of the last Fade; 0 before the first
 
-	Session *Session // the last one that was started; nil: none
+	Session *Session // the session started last, or nil
 }
 
 const (
 	hotSets  = 256
 	hotWays  = 8
-	keyKept  = 512              // bytes of a key
-	halfLife = 10 * time.Second // after which a sample counts half
+	keyKept  = 512              // bytes of a key that are stored
+	halfLife = 10 * time.Second // the time after which a sample counts half
 	unitMost = 1e100            // above it all weights are scaled down
 )
 
-// A hotSet is a few counters. The fields that a search reads lie together.
+// A hotSet is a few counters. The fields that a search reads are next to each other.
 type hotSet struct {
-	hash [hotWays]uint64 // 0: no key
+	hash [hotWays]uint64 // 0 for no key
 	rank [hotWays]float64
 	hot  [hotWays]hot
 }
@@ -66,14 +67,15 @@ type Use struct {
 	Key    []byte // lent
 	DB     int
 	Write  bool
-	Weight float64 // the number of accesses that it stands for
+	Weight float64 // the number of accesses that the sample stands for
 	Bytes  float64 // of request and reply, for all those accesses
 	Nanos  float64 // time in the turn, for all those accesses
 }
 
 // Note adds a sample.
 //
-// Cost: a hash of the key and a search of one set. No allocation once the set's counters have held keys as long.
+// Cost: a hash of the key and a search of one set. It allocates only while the set's counters have not yet held keys of
+// this length.
 func (h *HotKeys) Note(u *Use) {
 	sum := max(1, maphash.Bytes(h.seed, u.Key)+uint64(u.DB)*0x9E3779B97F4A7C15)
 	set := &h.sets[sum%hotSets]
@@ -103,7 +105,7 @@ func (h *HotKeys) Note(u *Use) {
 	}
 }
 
-// lightest is the counter that the next new key replaces.
+// lightest returns the counter that the next new key replaces.
 func (s *hotSet) lightest() (at int) {
 	for i := range s.rank {
 		if s.rank[i] < s.rank[at] {
@@ -113,7 +115,7 @@ func (s *hotSet) lightest() (at int) {
 	return at
 }
 
-// Fade advances the time. nanos is of a monotonic clock. Ten calls a second are enough.
+// Fade advances the time. nanos is the time of a monotonic clock. Ten calls a second are enough.
 func (h *HotKeys) Fade(nanos int64) {
 	if s := h.Session; s != nil && s.Active && s.ends != 0 && nanos >= s.ends {
 		s.Stop(s.ends)
@@ -133,7 +135,7 @@ func (h *HotKeys) Fade(nanos int64) {
 	}
 }
 
-// shrink scales all weights down, so that an access weighs 1 again.
+// shrink scales all weights down, so that a new access weighs 1 again.
 func (h *HotKeys) shrink() {
 	by := 1 / h.unit
 	for i := range h.sets {
@@ -151,18 +153,18 @@ func (h *HotKeys) Reset() {
 	h.total, h.span, h.unit = 0, 0, 1
 }
 
-// A HotKey is the figures of a key. Rates are means with a half-life of ten seconds.
+// A HotKey is a key with its figures. Rates are means with a half-life of ten seconds.
 type HotKey struct {
 	DB            int
-	Key           string  // at most 512 bytes of it
-	KeyLen        int     // all of its bytes
+	Key           string  // the key's first bytes, at most 512
+	KeyLen        int     // the length of the whole key
 	Share         float64 // of all accesses to keys, 0 to 1
 	Reads, Writes float64 // a second
 	Bytes         float64 // of requests and replies, a second
 	CPU           float64 // seconds of turns, a second
 }
 
-// Top is the n most used keys, the hottest first.
+// Top returns the n most used keys, the hottest first.
 func (h *HotKeys) Top(n int) []HotKey {
 	var all []*hot
 	for i := range h.sets {
@@ -184,7 +186,7 @@ func (h *HotKeys) Top(n int) []HotKey {
 	return list
 }
 
-// The number of keys that HOTKEYS GET shows: by default, and at most.
+// HOTKEYS GET shows hotKeysShown keys by default, and hotKeysMost at most.
 const (
 	hotKeysShown = 20
 	hotKeysMost  = 256

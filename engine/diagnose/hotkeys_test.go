@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTheTopOfAZipfLoad: Top names the true top twenty of a Zipf load, each with its share within a tenth. Earlier hot
-// keys have faded.
+// TestTheTopOfAZipfLoad: Top returns the true top twenty of a Zipf load. The share of each is right within a tenth.
+// Earlier hot keys have faded.
 func TestTheTopOfAZipfLoad(t *testing.T) {
 	const exponent, keys, samples, top = 1.2, 1_000_000, 500_000, 20
 	h := NewHotKeys()
@@ -51,7 +51,7 @@ func TestTheTopOfAZipfLoad(t *testing.T) {
 	}
 }
 
-// TestRates: a key read a thousand times a second has that rate, whatever the sampling.
+// TestRates: the rate of a key read a thousand times a second is right, however often commands are sampled.
 func TestRates(t *testing.T) {
 	h := NewHotKeys()
 	h.Fade(1)
@@ -73,7 +73,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestLongKeys: only a key's first bytes are kept, so memory is bounded. The empty key counts, too.
+// TestLongKeys: only a key's first bytes are stored, so memory is bounded. The empty key is counted, too.
 func TestLongKeys(t *testing.T) {
 	h := NewHotKeys()
 	for i := range 2_000 {

@@ -13,7 +13,7 @@ import (
 
 // Events records the latest events that took longer than latency-monitor-threshold, by kind.
 //
-// A sample is one second: of several events of a kind in the same second it keeps the longest.
+// A sample is one second. If several events of a kind fall in one second, it keeps the longest.
 type Events struct{ series map[string]*series }
 
 // samplesKept is the number of samples per kind.
@@ -29,7 +29,7 @@ type sample struct{ seconds, millis int64 }
 
 func NewEvents() *Events { return &Events{series: map[string]*series{}} }
 
-// Record adds an event. The caller has compared took with the threshold.
+// Record adds an event. The caller must have compared took with the threshold.
 func (e *Events) Record(nowMs int64, event string, took time.Duration) {
 	s := e.series[event]
 	if s == nil {
@@ -47,14 +47,14 @@ func (e *Events) Record(nowMs int64, event string, took time.Duration) {
 	s.next = (s.next + 1) % samplesKept
 }
 
-// Reset removes one kind of event; false if it is unknown.
+// Reset removes one kind of event. It returns false if the kind is unknown.
 func (e *Events) Reset(event string) bool {
 	_, known := e.series[event]
 	delete(e.series, event)
 	return known
 }
 
-// names are the recorded kinds, sorted.
+// names returns the recorded kinds, sorted.
 func (e *Events) names() []string {
 	names := make([]string, 0, len(e.series))
 	for name := range e.series {
@@ -64,7 +64,7 @@ func (e *Events) names() []string {
 	return names
 }
 
-// list is the samples, oldest first.
+// list returns the samples, oldest first.
 func (s *series) list() []sample {
 	all := make([]sample, 0, samplesKept)
 	for i := range samplesKept {
@@ -107,7 +107,8 @@ func (f *family) latencyLatest(c *command.Context) error {
 	return nil
 }
 
-// latencyReset is LATENCY RESET [event …]. Replies: how many kinds were removed.
+// latencyReset is LATENCY RESET [event …].
+// Replies: the number of kinds removed.
 func (f *family) latencyReset(c *command.Context) error {
 	n := 0
 	if len(c.Args) == 2 {
@@ -123,8 +124,9 @@ func (f *family) latencyReset(c *command.Context) error {
 	return nil
 }
 
-// latencyHistogram is LATENCY HISTOGRAM [command …]. Replies, for each command: its calls, and how many took at most 1,
-// 2, 4, … µs. A container's name stands for its subcommands. Unknown and unused commands are left out.
+// latencyHistogram is LATENCY HISTOGRAM [command …].
+// Replies: for each command, its calls, and how many took at most 1, 2, 4, … µs. The name of a container command
+// includes its subcommands. Unknown and unused commands are left out.
 func (f *family) latencyHistogram(c *command.Context) error {
 	mark, n := c.Reply.Mark(), 0
 	add := func(row *command.Spec) {
@@ -168,7 +170,8 @@ func appendHistogram(r *protocol.Reply, h *command.Histogram) {
 	r.MapAt(mark, n)
 }
 
-// latencyGraph is LATENCY GRAPH event: a picture of four lines. Each column is a sample, with its age below.
+// latencyGraph is LATENCY GRAPH event.
+// Replies: a picture of four lines. Each column is a sample, with its age below.
 func (f *family) latencyGraph(c *command.Context) error {
 	name := string(c.Args[2])
 	s := f.Events.series[name]
@@ -239,7 +242,7 @@ func age(seconds int64) string {
 	return fmt.Sprintf("%dd", seconds/86400)
 }
 
-// advice says what to check when an event is slow.
+// advice is what an operator should check when an event of this kind is slow.
 var advice = map[string]string{
 	"command": "Some commands take long themselves: see SLOWLOG GET, and prefer commands that touch few " +
 		"elements.",
@@ -261,7 +264,8 @@ var advice = map[string]string{
 	"active-defrag-cycle": "Defragmentation takes long slices.",
 }
 
-// latencyDoctor is LATENCY DOCTOR: the slow events, their durations, and advice.
+// latencyDoctor is LATENCY DOCTOR.
+// Replies: the slow events, their durations, and advice.
 func (f *family) latencyDoctor(c *command.Context) error {
 	var b strings.Builder
 	threshold := int64(0)

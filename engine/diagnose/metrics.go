@@ -12,13 +12,13 @@ import (
 	"spindle/internal/histogram"
 )
 
-// How many keys /metrics names: hot ones, and big ones of each type.
+// /metrics shows hotKeysTold hot keys, and bigKeysTold big keys of each type.
 const (
 	hotKeysTold = 20
 	bigKeysTold = 10
 )
 
-// figure describes a figure, and its labels.
+// figure returns the description of a metric and its labels.
 func figure(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("spindle_"+name, help, labels, nil)
 }
@@ -37,10 +37,10 @@ var (
 	hotCPUDesc    = figure("hotkey_cpu_seconds_per_second", "Time in turns for a hot key.", "db", "key")
 )
 
-// figures are the stalls and the times of replies as /metrics shows them.
+// figures are the stalls and the reply times, as /metrics shows them.
 type figures struct{ d *Deps }
 
-// Describe implements prometheus.Collector. It sends nothing: which commands are named changes.
+// Describe implements prometheus.Collector. It sends nothing, because the set of commands shown changes.
 func (figures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -57,10 +57,11 @@ func (f figures) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// keyFigures are the hot keys and the big keys as /metrics shows them. A key is a label, and few are named.
+// keyFigures are the hot keys and the big keys, as /metrics shows them. Each key is a label, so only a few keys are
+// shown.
 type keyFigures struct{ d *Deps }
 
-// Describe implements prometheus.Collector. It sends nothing: which keys are named changes.
+// Describe implements prometheus.Collector. It sends nothing, because the set of keys shown changes.
 func (keyFigures) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -75,7 +76,7 @@ func (f keyFigures) Collect(out chan<- prometheus.Metric) {
 	seen := map[string]bool{}
 	for _, k := range hot {
 		db, key := strconv.Itoa(k.DB), labelOf(k.Key, k.KeyLen)
-		if at := db + " " + key; seen[at] { // two long keys that begin alike
+		if at := db + " " + key; seen[at] { // two long keys may have the same first bytes
 			continue
 		} else {
 			seen[at] = true
@@ -104,11 +105,11 @@ func collectBig(out chan<- prometheus.Metric, big []keyspace.BigKey) {
 	}
 }
 
-// labelMost is how many bytes of a key a label has.
+// labelMost is the number of bytes of a key that a label can show.
 const labelMost = 512
 
-// labelOf is a key as a label: text that can be shown stays, all else is \xNN. n is the key's length: what was cut off
-// is said.
+// labelOf returns a key as a label. Printable text is unchanged, and other bytes become \xNN. n is the key's length; if
+// bytes were cut off, the label gives it.
 func labelOf(key string, n int) string {
 	var b strings.Builder
 	for i := 0; i < len(key); {

@@ -8,13 +8,13 @@ import (
 	"spindle/internal/info"
 )
 
-// A commandLatency says how long replies of a command took: from reading the request to writing the reply.
+// A commandLatency is how long the replies of a command took, from reading the request to writing the reply.
 type commandLatency struct {
 	Command string
 	histogram.H
 }
 
-// replyLatency gives the commands that have run, in the order of COMMAND. Any goroutine.
+// replyLatency returns the figures of the commands that have run, in the order of COMMAND. Any goroutine.
 func (d *Deps) replyLatency() (list []commandLatency) {
 	catalogue := d.Catalogue()
 	names := make([]string, catalogue.IDs())

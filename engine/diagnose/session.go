@@ -10,27 +10,29 @@ import (
 	"spindle/internal/slots"
 )
 
-// A Session counts what keys cost between its start and its end, from the same samples as HotKeys. Nothing fades.
+// A Session counts what keys cost between its start and its end, from the same samples as HotKeys. Its figures do not
+// fade.
 type Session struct {
 	CPU, Net bool // which figures are shown
-	Count    int  // of keys that are shown for each figure
+	Count    int  // the number of keys that are shown for each figure
 	Sample   int64
-	Slots    []uint16 // ascending; none: all
+	Slots    []uint16 // ascending; empty means all
 
 	StartMs   int64 // Unix ms
 	Active    bool
-	Took      time.Duration // once it has ended
+	Took      time.Duration // set when the session has ended
 	UserCPU   time.Duration // of the process
 	SystemCPU time.Duration
 
 	AllNanos, AllBytes  float64 // of all keys
 	OurNanos, OurBytes  float64 // of the keys in Slots
 	keys                *HotKeys
-	began, ends         int64 // nanos of HotKeys' clock; ends 0: no limit
+	began, ends         int64 // nanos of HotKeys' clock; ends is 0 for no limit
 	userBegan, sysBegan time.Duration
 }
 
-// Start begins a session. nanos is of Fade's clock, lasts 0 for no limit. The caller has checked that none is active.
+// Start begins a session. nanos is the time by the clock of Fade. lasts is 0 for no limit. The caller must have checked
+// that no session is active.
 func (h *HotKeys) Start(s *Session, nanos int64, lasts time.Duration) {
 	s.Active, s.keys, s.began = true, NewHotKeys(), nanos
 	if lasts > 0 {
@@ -46,7 +48,7 @@ func (s *Session) Stop(nanos int64) {
 	s.Active = false
 }
 
-// Update brings the times of an active session up to date. It ends one whose time is over.
+// Update brings the times of an active session up to date. It ends a session whose time is over.
 func (s *Session) Update(nanos int64) {
 	switch {
 	case !s.Active:
@@ -63,7 +65,7 @@ func (s *Session) update(nanos int64) {
 	s.UserCPU, s.SystemCPU = user-s.userBegan, system-s.sysBegan
 }
 
-// processTime is what the process has used of the processors.
+// processTime returns the processor time that the process has used.
 func processTime() (user, system time.Duration) {
 	var use unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &use) != nil {
@@ -86,16 +88,17 @@ func (s *Session) note(u *Use) {
 	s.keys.Note(u)
 }
 
-// A KeyCost is one key's figure: µs or bytes.
+// A KeyCost is a key with its cost, in µs or bytes.
 type KeyCost struct {
 	Key  string
 	Cost int64
 }
 
-// TopByCPU is the keys that took the most time, in µs. Keys of different databases with one name are one key.
+// TopByCPU returns the keys that took the most time, in µs. Keys with the same name in different databases count as one
+// key.
 func (s *Session) TopByCPU() []KeyCost { return s.top(func(c *hot) float64 { return c.nanos / 1e3 }) }
 
-// TopByNet is the keys that moved the most bytes.
+// TopByNet returns the keys that moved the most bytes.
 func (s *Session) TopByNet() []KeyCost { return s.top(func(c *hot) float64 { return c.bytes }) }
 
 func (s *Session) top(cost func(c *hot) float64) []KeyCost {

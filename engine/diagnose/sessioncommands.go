@@ -9,15 +9,16 @@ import (
 	"spindle/protocol"
 )
 
-// The number of keys that a session shows of each figure.
+// A session shows sessionShown keys for each figure by default, and sessionMost at most.
 const (
 	sessionShown = 10
 	sessionMost  = 64
 )
 
-// startSession is HOTKEYS START METRICS n [CPU] [NET] [COUNT k] [DURATION s] [SAMPLE r] [SLOTS n slot …]. Replies: OK.
+// startSession is HOTKEYS START METRICS n [CPU] [NET] [COUNT k] [DURATION s] [SAMPLE r] [SLOTS n slot …].
+// Replies: OK.
 //
-// The samples are those of the always-on figures, whatever r is. They stand for all commands.
+// The session uses the same samples as the figures that are always on, whatever r is. They stand for all commands.
 func (f *family) startSession(c *command.Context) error {
 	s := &Session{Count: sessionShown, Sample: 1, StartMs: c.Now}
 	lasts := int64(0)
@@ -112,7 +113,7 @@ func slotsOf(s *Session, args [][]byte, n int64) ([][]byte, error) {
 	return args[n:], nil
 }
 
-// session returns the last session with its times of now; nil: there was none.
+// session returns the last session, with its times up to date. It returns nil if there was none.
 func (f *family) session() *Session {
 	s := f.HotKeys().Session
 	if s != nil {
@@ -121,7 +122,8 @@ func (f *family) session() *Session {
 	return s
 }
 
-// stopSession is HOTKEYS STOP. Replies: OK; null if no session is active.
+// stopSession is HOTKEYS STOP.
+// Replies: OK; null if no session is active.
 func (f *family) stopSession(c *command.Context) error {
 	s := f.session()
 	if s == nil || !s.Active {
@@ -133,8 +135,9 @@ func (f *family) stopSession(c *command.Context) error {
 	return nil
 }
 
-// sessionOrTop is HOTKEYS GET. After START it is the session in Redis's form: an array of one map. Else, or with COUNT,
-// it is SPINDLE HOTKEYS GET.
+// sessionOrTop is HOTKEYS GET.
+// Replies: after HOTKEYS START, the session in Redis's form, an array of one map. Without a session, or with COUNT, the
+// reply of SPINDLE HOTKEYS GET.
 func (f *family) sessionOrTop(c *command.Context) error {
 	s := f.session()
 	if s == nil || len(c.Args) != 2 {
@@ -144,8 +147,9 @@ func (f *family) sessionOrTop(c *command.Context) error {
 	return nil
 }
 
-// resetSession is HOTKEYS RESET. It drops the results of the last session, or the samples of the always-on figures if
-// there was none. Replies: OK.
+// resetSession is HOTKEYS RESET. It drops the results of the last session. If there was none, it drops the samples of
+// the figures that are always on.
+// Replies: OK.
 func (f *family) resetSession(c *command.Context) error {
 	switch s := f.session(); {
 	case s == nil:
@@ -245,7 +249,8 @@ func showTop(r *protocol.Reply, name string, list []KeyCost) {
 	}
 }
 
-// spindleHotKeys is SPINDLE HOTKEYS GET [COUNT n] and SPINDLE HOTKEYS RESET: HOTKEYS of the always-on figures.
+// spindleHotKeys is SPINDLE HOTKEYS GET [COUNT n] and SPINDLE HOTKEYS RESET. They act on the figures that are always
+// on.
 func (f *family) spindleHotKeys(c *command.Context) error {
 	word := c.Args[2]
 	shifted := *c

@@ -10,16 +10,16 @@ import (
 	"spindle/internal/setting"
 )
 
-// Settings limit what is recorded and shown. engine.Settings decide what is measured.
+// Settings limit what is recorded and shown. engine.Settings decides what is measured.
 type Settings struct {
 	LogLens      [part.CommandLogs]setting.Int
 	EntryArgs    setting.Int              // slowlog-entry-max-argc: the most arguments of a command log's entry
-	EntryBytes   setting.Int              // slowlog-entry-max-string-len: the most bytes of each
+	EntryBytes   setting.Int              // slowlog-entry-max-string-len: the most bytes of each argument
 	LatencyTrack setting.Bool             // latency-tracking
 	Percentiles  setting.Value[[]float64] // latency-tracking-info-percentiles
 }
 
-// Rows are the settings for CONFIG and the configuration file. A call sets each to its default.
+// Rows returns the settings for CONFIG and the configuration file. A call sets each to its default.
 func (s *Settings) Rows() []setting.Row {
 	length := setting.Between(0, math.MaxInt64)
 	return []setting.Row{
@@ -53,7 +53,7 @@ func parsePercentiles(args []string, _ []float64, _ setting.How) ([]float64, err
 	return percentiles, nil
 }
 
-// formatPercentiles writes at most six decimals, without trailing zeros.
+// formatPercentiles formats percentiles with at most six decimals, without trailing zeros.
 func formatPercentiles(percentiles []float64) string {
 	texts := make([]string, len(percentiles))
 	for i, p := range percentiles {

@@ -19,17 +19,17 @@ const (
 	Kinds
 )
 
-// String is the kind's name in the log and on /metrics.
+// String returns the kind's name in the log and on /metrics.
 func (k Kind) String() string {
 	return [...]string{"command", "script", "duty", "machine", "other"}[k]
 }
 
-// A Stall is a turn that was held for longer than the threshold while others waited.
+// A Stall is a turn that was held for longer than the threshold while other goroutines waited for it.
 type Stall struct {
 	ID   int64
 	AtMs int64 // its end, in Unix ms
 	Took time.Duration
-	CPU  time.Duration // upper bound of the process's CPU time in it
+	CPU  time.Duration // upper bound of the process's CPU time during the stall
 	Kind Kind
 	What string // command and shortened arguments, or the name of a script or duty
 	Key  string // the command's first key
@@ -42,7 +42,7 @@ type Total struct {
 	Took  time.Duration
 }
 
-// Stalls is the log of the newest stalls, at most most().
+// Stalls is the log of the newest stalls. It has at most most() entries.
 type Stalls struct {
 	most   func() int64
 	log    []Stall // oldest first
@@ -64,7 +64,7 @@ func (s *Stalls) Note(e Stall) {
 	}
 }
 
-// List is the newest n stalls, the newest first; all for a negative n.
+// List returns the newest n stalls, the newest first, or all for a negative n.
 func (s *Stalls) List(n int) []Stall {
 	if n < 0 || n > len(s.log) {
 		n = len(s.log)
@@ -74,18 +74,18 @@ func (s *Stalls) List(n int) []Stall {
 	return list
 }
 
-// Copy is the present log, for a reader outside the turn.
+// Copy returns a copy of the present log, for a reader outside the turn.
 func (s *Stalls) Copy() *Stalls { return &Stalls{log: slices.Clone(s.log)} }
 
 func (s *Stalls) Len() int { return len(s.log) }
 
-// Reset removes all entries. Totals and ids continue.
+// Reset removes all entries. Totals and the numbering of entries continue.
 func (s *Stalls) Reset() { s.log = nil }
 
-// Totals are the sums by kind since the start, entries that are gone included.
+// Totals returns the sums by kind since the start. They include entries that the log no longer has.
 func (s *Stalls) Totals() [Kinds]Total { return s.totals }
 
-// ResetTotals is for CONFIG RESETSTAT.
+// ResetTotals sets the totals to 0, for CONFIG RESETSTAT.
 func (s *Stalls) ResetTotals() { s.totals = [Kinds]Total{} }
 
 // stallsGet is STALLS GET [count]. Replies: the newest stalls first, 10 by default, all for -1. Each is a map: id, time

@@ -23,24 +23,24 @@ import (
 type Job struct {
 	Client *client.Client
 	Read   func(*command.Reading) error
-	Args   [][]byte // copies
-	Now    int64    // Unix ms, of the command
+	Args   [][]byte // copies of the command's arguments
+	Now    int64    // the command's time, Unix ms
 	Reply  *protocol.Reply
 	Over   func(*Job) // called once, on the Job's goroutine, outside the turn; it has to call End in a turn
 
-	// When Over is called:
-	Ended bool          // Read has returned; else the Job was stopped, or the Reply is Full
-	Err   error         // Read's
-	Took  time.Duration // by Read, without the time for which it waited for others
+	// These are set when Over is called:
+	Ended bool          // Read has returned; otherwise the Job was stopped, or the Reply is Full
+	Err   error         // the error that Read returned
+	Took  time.Duration // the time that Read took, without waiting for other Jobs
 
 	read    *command.Reading
-	heap    *memory.Heap // of values that Read builds; nil: it builds none
+	heap    *memory.Heap // of values that Read builds; nil if it builds none
 	queue   *Queue
 	view    *View
 	started bool
 	stop    atomic.Bool
 	sliced  time.Time // when the present slice began
-	turned  time.Time // when it got its place among those that compute
+	turned  time.Time // when the Job last began to compute
 }
 
 const (
@@ -50,10 +50,10 @@ const (
 	nap        = time.Millisecond       // after each round on a single processor
 )
 
-// Stop has the Job end soon. Any goroutine.
+// Stop makes the Job end soon. Any goroutine.
 func (j *Job) Stop() { j.stop.Store(true) }
 
-// run is the Job's goroutine. A Step that does not return ends it by Goexit.
+// run is the Job's goroutine. If a Step does not return, Goexit ends the goroutine.
 func (j *Job) run() {
 	defer func() {
 		if r := recover(); r != nil {
@@ -74,7 +74,7 @@ func (j *Job) run() {
 	j.Ended = true
 }
 
-// apart makes the store for values that Read builds. They lie in a heap of the Job's.
+// apart makes the store for values that Read builds. They lie in a heap that belongs to the Job.
 func (j *Job) apart() *value.Store {
 	h, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
@@ -84,10 +84,10 @@ func (j *Job) apart() *value.Store {
 	return keyspace.New(h, keyspace.Options{Databases: 1}).Store()
 }
 
-// Lookups is how many keys Read has looked for, with and without success. When Over was called.
+// Lookups returns how many keys Read has looked up, with and without success. It is valid when Over is called.
 func (j *Job) Lookups() (hits, misses int64) { return j.read.Hits, j.read.Misses }
 
-// count tells what the reply, of so many bytes, and the values that Read builds cost the client.
+// count adds to the client's memory what the reply, of this many bytes, and the values that Read builds cost.
 func (j *Job) count(replied int) {
 	if j.heap != nil {
 		replied += int(j.heap.Used())
@@ -95,20 +95,20 @@ func (j *Job) count(replied int) {
 	j.Client.Prepare(replied)
 }
 
-// goOn waits for a place among the Jobs that compute.
+// goOn waits until the Job may compute.
 func (j *Job) goOn() {
 	j.queue.places <- struct{}{}
 	j.turned = time.Now()
 	j.sliced = j.turned
 }
 
-// pause gives the place back.
+// pause lets another Job compute.
 func (j *Job) pause() {
 	j.Took += time.Since(j.turned)
 	<-j.queue.places
 }
 
-// rest gives way to loops and other Jobs, or ends the goroutine. It returns the number of steps until the next call.
+// rest lets event loops and other Jobs run, or ends the goroutine. It returns the number of steps until the next call.
 func (j *Job) rest() (steps int) {
 	if j.stop.Load() || j.Reply.Full() {
 		runtime.Goexit()
@@ -128,14 +128,14 @@ func (j *Job) rest() (steps int) {
 	if j.heap != nil {
 		j.count(j.Reply.Len())
 	}
-	if runtime.GOMAXPROCS(0) == 1 { // a yield wakes idle threads, which then look for work
+	if runtime.GOMAXPROCS(0) == 1 { // only then, because a yield wakes idle threads, which then look for work
 		runtime.Gosched()
 	}
 	j.sliced = time.Now()
 	return stepsARest
 }
 
-// counted counts the chunks of a reply as the client's memory, before its loop gets the reply.
+// counted is the chunks of a reply, which it counts as the client's memory before the client's loop gets the reply.
 type counted struct {
 	protocol.Chunks
 	j *Job

@@ -7,10 +7,10 @@ import (
 	"spindle/engine/data/keyspace"
 )
 
-// A Queue is all Jobs. Up to mostStarted have a goroutine; later ones wait in order. Half of the processors compute at
-// once, and the Jobs that are started take turns at that.
+// A Queue has all Jobs. Up to mostStarted Jobs have a goroutine; later ones wait in order. At most half as many Jobs as
+// there are processors compute at a time. The started Jobs alternate.
 type Queue struct {
-	places  chan struct{} // as many as Jobs may compute at once
+	places  chan struct{} // its capacity is the number of Jobs that may compute at once
 	alone   bool          // there is one processor
 	started []*Job
 	waiting []*Job
@@ -19,10 +19,10 @@ type Queue struct {
 	stopped int64
 }
 
-// mostStarted bounds the replies that grow at the same time.
+// mostStarted limits the number of replies that grow at the same time.
 const mostStarted = 16
 
-// leastRoom is how much memory views may keep at least.
+// leastRoom is the memory that the views of Jobs may keep in any case.
 const leastRoom = 64 << 20
 
 // Init prepares an empty Queue.
@@ -31,14 +31,14 @@ func (q *Queue) Init() {
 	q.places, q.alone = make(chan struct{}, max(1, n/2)), n == 1
 }
 
-// HasRoom reports whether the views of Jobs keep little enough memory for another one: at most a quarter of the used
-// bytes, or leastRoom.
+// HasRoom reports whether the views of Jobs keep little enough memory to start another Job: at most a quarter of the
+// used bytes, or leastRoom.
 func (q *Queue) HasRoom(used int64) bool {
 	return len(q.views.live) == 0 || q.views.kept() <= max(leastRoom, used/4)
 }
 
-// Begin starts j, or has it wait for others. changes is the server's count of changes. freeze takes a view of this
-// moment, if no view of it is there.
+// Begin starts j, or queues it. changes is the server's count of changes. freeze returns a view of this moment. Begin
+// calls it only if there is no such view yet.
 func (q *Queue) Begin(j *Job, changes int64, freeze func() *keyspace.View) {
 	j.queue, j.view = q, q.views.join(changes, freeze)
 	q.total++
@@ -56,7 +56,7 @@ func (q *Queue) startNext() {
 	}
 }
 
-// Leave stops j, whose client waits no more. It may be over already.
+// Leave stops j, whose client does not wait any more. j may be over already.
 func (q *Queue) Leave(j *Job) {
 	j.Stop()
 	if at := slices.Index(q.waiting, j); at >= 0 {
@@ -66,7 +66,7 @@ func (q *Queue) Leave(j *Job) {
 	}
 }
 
-// End takes j, whose Read is over, out of the Queue.
+// End removes j, whose Read is over, from the Queue.
 func (q *Queue) End(j *Job) {
 	q.started = slices.Delete(q.started, slices.Index(q.started, j), slices.Index(q.started, j)+1)
 	if j.stop.Load() {
@@ -76,26 +76,26 @@ func (q *Queue) End(j *Job) {
 	q.startNext()
 }
 
-// StopAll stops all Jobs: the server ends.
+// StopAll stops all Jobs, when the server ends.
 func (q *Queue) StopAll() {
 	for _, j := range slices.Concat(q.started, q.waiting) {
 		j.Stop()
 	}
 }
 
-// Figures are what a Queue tells INFO.
+// Figures are the figures of a Queue that INFO shows.
 type Figures struct {
 	Total, Stopped   int64 // since the last Reset
 	Started, Waiting int
 	Views            int
-	Kept             int64 // bytes that live only because of the views
+	Kept             int64 // bytes that are kept only because of the views
 }
 
-// Figures returns the present ones.
+// Figures returns the present figures.
 func (q *Queue) Figures() Figures {
 	return Figures{Total: q.total, Stopped: q.stopped, Started: len(q.started), Waiting: len(q.waiting),
 		Views: len(q.views.live), Kept: q.views.kept()}
 }
 
-// Reset forgets what was counted.
+// Reset sets the counts to 0.
 func (q *Queue) Reset() { q.total, q.stopped = 0, 0 }

@@ -4,7 +4,7 @@ import (
 	"spindle/engine/data/keyspace"
 )
 
-// A View is a frozen view that Jobs of the same moment share. The last one to leave closes it.
+// A View is a frozen view that Jobs of the same moment share. The last Job to leave closes it.
 //
 // reading.V1. Jobs share a view only if nothing has changed since it was frozen. So each reads the data of its
 // command's moment.
@@ -14,17 +14,17 @@ type View struct {
 	readers int
 }
 
-// holdsAt reports whether nothing has changed since the freeze. changes is the server's count of changes; the heap
-// knows of changes that it does not count.
+// holdsAt reports whether nothing has changed since the freeze. changes is the server's count of changes. The heap also
+// knows of changes that this count does not include.
 func (v *View) holdsAt(changes int64) bool { return v.changes == changes && v.frozen.Untouched() }
 
 // views are the views that Jobs read. Turn only.
 type views struct {
 	live   []*View // oldest first
-	frozen int64   // ever
+	frozen int64   // views frozen so far
 }
 
-// join returns the view of this moment. It calls freeze if there is none.
+// join returns the view of this moment. It calls freeze if there is no such view.
 func (vs *views) join(changes int64, freeze func() *keyspace.View) *View {
 	if n := len(vs.live); n > 0 && vs.live[n-1].holdsAt(changes) {
 		vs.live[n-1].readers++
@@ -36,7 +36,7 @@ func (vs *views) join(changes int64, freeze func() *keyspace.View) *View {
 	return v
 }
 
-// leave takes one reader off v.
+// leave removes one reader from v.
 func (vs *views) leave(v *View) {
 	if v.readers--; v.readers > 0 {
 		return
@@ -50,7 +50,7 @@ func (vs *views) leave(v *View) {
 	}
 }
 
-// kept is how many bytes live only because of these views, or of older ones.
+// kept returns how many bytes are not yet freed only because of these views, or of older ones.
 func (vs *views) kept() (bytes int64) {
 	for _, v := range vs.live {
 		bytes += v.frozen.Kept()
