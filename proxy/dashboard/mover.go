@@ -288,7 +288,7 @@ func waitingIn(known map[string]store.Proxy, m *model, revision int64, present b
 
 // dismiss removes the registration of a proxy whose process is gone: it does not reach the store, and its address
 // refuses connections. A proxy that does not answer at all may be cut off and still serve clients, so it keeps holding
-// the move. A proxy whose address means another machine from here holds the move too.
+// the move. A proxy whose address leads to another machine from here holds the move too.
 func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
 	if m.isPresent(p) || !isOwnAddress(p) {
 		return

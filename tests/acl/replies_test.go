@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 		} else if refused && decision.Error(r, row).Error() != v.Err().Error() {
 			t.Errorf("%s: ours %q, theirs %q", call, decision.Error(r, row), v.Err())
 		}
-		// The same call from a script.
+		// Now a script makes the same call.
 		if row.Flags&command.NoScript != 0 || row.Channels == command.SubscribesTo {
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 
 // A verdict is the judgement of one file.
 //
-//	conformance.J1. A test that the reference passes passes here, or an exclusion names it.
-//	conformance.J2. A test that the reference fails may fail; nothing is required of it.
-//	conformance.J3. An exclusion that no failing or skipped test needs is wrong: it could hide a later failure.
+//	conformance.J1. A test that the suite's own server passes must pass here, or an exclusion names it.
+//	conformance.J2. A test that the suite's own server fails may also fail here.
+//	conformance.J3. An exclusion that no failing or skipped test needs is an error: it could hide a later failure.
 type verdict struct {
 	file      string
 	reference int // tests that the reference passes

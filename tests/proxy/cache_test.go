@@ -325,8 +325,8 @@ func TestCacheKnowsScripts(t *testing.T) {
 	}
 }
 
-// TestCacheBesideLimitedUsers: a transaction that does not run whole does not run at all, whatever right its user lacks.
-// Meanwhile each read of the cache is what the shard has.
+// TestCacheBesideLimitedUsers: if a user has no right to MULTI, EXEC or DISCARD, a transaction of that user does not run.
+// Meanwhile each read through the cache returns the shard's value.
 func TestCacheBesideLimitedUsers(t *testing.T) {
 	t.Parallel()
 	all, p := cached(t, false, "--proxy-cache-max-age", "600000")
@@ -361,8 +361,8 @@ func TestCacheBesideLimitedUsers(t *testing.T) {
 	}
 }
 
-// TestCacheAfterLostConnections: a connection ends while writes are on it. What the client reads afterwards is what the
-// shard has.
+// TestCacheAfterLostConnections: a connection to a shard ends while writes are in flight. Afterwards a client reads the
+// shard's value.
 func TestCacheAfterLostConnections(t *testing.T) {
 	t.Parallel()
 	all, p := cached(t, false, "--proxy-cache-max-age", "600000")

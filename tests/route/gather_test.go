@@ -149,7 +149,7 @@ func TestJoinedRepliesAreThoseOfOneServer(t *testing.T) {
 				}
 				s.checkKeys(t)
 				s.do("SCRIPT", "LOAD", "return 1")
-				// A proxy changes a number that equals the number of shards to 1: all shards have the script.
+				// If the number equals the number of shards, all have the script, and a proxy replies 1 in its place.
 				have, _ := s.do("SCRIPT", "EXISTS", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db", strings.Repeat("0", 40))
 				if want := "*2\r\n:3\r\n:0\r\n"; have != want {
 					t.Errorf("%q shards have the scripts, want %q", have, want)

@@ -60,8 +60,8 @@ func oldReplica(t *testing.T, s *testkit.Server, args ...string) *testkit.Server
 	return r
 }
 
-// toleratesOnce makes a replica continue after an error of the stream. It may get one command that it cannot read,
-// until its primary asks for its version.
+// toleratesOnce makes a replica continue after an error of the stream. It may get one command that it cannot read.
+// After that, its primary asks for the replica's version.
 var toleratesOnce = []string{"--propagation-error-behavior", "ignore"}
 
 // TestNewerPayloadsReachOlder: payloads of newer servers reach a redis-server 7.0 in a form that it can read. This also
