@@ -12,17 +12,19 @@ import (
 	"spindle/protocol"
 )
 
-// A backup is the file set of one moment, in another folder than the log's. It has a base, the increments up to the
-// moment, and a manifest. The files are second names of the log's: nothing is copied, and rewrites remove none of it.
+// A backup is the set of files that holds the data set of one moment, in a folder apart from the log's. It has a base,
+// the increments up to the moment, and a manifest. The files are hard links to the log's files: nothing is copied, and
+// no rewrite removes them.
 //
 //	idle ─START▶ pending ─▶ snapshotting ─▶ incrementing ─SEAL▶ sealed ─CLEANUP▶ idle
 //	             └────────────────┴───────────────┴─ABORT, error▶ failed ─START▶ pending
 //
-// A server without a log has one from START to SEAL. The setting appendonly does not change.
+// A server without a log keeps one from START to SEAL. The setting appendonly does not change.
 //
 // aof.K1. From the end of the backup's rewrite until SEAL no rewrite begins. So the log's files are the base of the
 // backup and all increments after it.
-// aof.K2. A job of the writer tells its end in a turn. One of an earlier backup (number) is passed over.
+// aof.K2. A job of the writer reports its end in a turn. The report is ignored if it belongs to an earlier backup,
+// which number shows.
 // Source: the documentation of BACKUP in Redis 8.10.
 type backup struct {
 	state   backupState
@@ -49,7 +51,7 @@ const (
 
 var backupStates = [...]string{"idle", "pending", "snapshotting", "incrementing", "sealed", "failed"}
 
-// A sealing is a SEAL under way.
+// A sealing is a running BACKUP SEAL.
 type sealing struct {
 	clients []*client.Client
 	over    bool
@@ -75,7 +77,7 @@ func (l *Log) BackingUp() bool {
 	return l.backup.state >= backupPending && l.backup.state <= backupIncrementing
 }
 
-// startBackup is BACKUP START.
+// startBackup runs BACKUP START.
 //
 // Errors: errBackupRuns, errBackupSealed, errBackupNotEmpty; the system's.
 func (l *Log) startBackup(inTransaction bool) error {
@@ -110,7 +112,7 @@ func (l *Log) startBackup(inTransaction bool) error {
 	return nil
 }
 
-// tryBackupDir reports whether the folder of backups is there and empty. It uses the disk inside the turn.
+// tryBackupDir returns an error unless the folder of backups exists and is empty. It uses the disk inside the turn.
 func (l *Log) tryBackupDir(dir string) error {
 	err := l.parts.Disk.Mkdir(dir, 0o755)
 	var names []string
@@ -156,7 +158,7 @@ func (l *Log) rewritten(err error) {
 	b.state = backupIncrementing // aof.K1
 }
 
-// pinned notes that the base has its second name.
+// pinned notes that the base has its hard link in the backup's folder.
 func (l *Log) pinned(number int, path string, err error) {
 	b := &l.backup
 	switch {
@@ -170,7 +172,7 @@ func (l *Log) pinned(number int, path string, err error) {
 	}
 }
 
-// failBackup ends a backup that is not sealed. Its files go.
+// failBackup ends a backup that is not sealed, and removes its files.
 func (l *Log) failBackup(why error) {
 	b := &l.backup
 	if !l.BackingUp() {
@@ -183,8 +185,8 @@ func (l *Log) failBackup(why error) {
 	l.sealed(why)
 }
 
-// removeBackup removes the backup's files, on the writer's goroutine. A backup that begins meanwhile gets its own files
-// after that.
+// removeBackup removes the backup's files, on the writer's goroutine. A new backup that begins during the removal gets
+// its files after it.
 func (l *Log) removeBackup() {
 	b := &l.backup
 	files, dir := b.files, b.dir
@@ -202,7 +204,7 @@ func (l *Log) removeBackup() {
 	})
 }
 
-// endOwnLog switches off a log that was on for the backup alone, and removes its files.
+// endOwnLog switches off a log that was on only for the backup, and removes the log's files.
 func (l *Log) endOwnLog() {
 	b := &l.backup
 	if !b.own {
@@ -224,7 +226,7 @@ func (l *Log) endOwnLog() {
 	})
 }
 
-// sealBackup begins BACKUP SEAL. The moment is the end of the units before it.
+// sealBackup begins BACKUP SEAL. The backup's moment is the end of the last unit before it.
 func (l *Log) sealBackup() (*sealing, error) {
 	b := &l.backup
 	switch {
@@ -245,7 +247,8 @@ func (l *Log) sealBackup() (*sealing, error) {
 	return s, nil
 }
 
-// seal has the log continue in another increment, and gives the whole ones their second names. The writer's goroutine.
+// seal switches the log to a new increment, and links the complete increments into the backup. It runs on the writer's
+// goroutine.
 func (w *writer) seal(dir string, cut, atMs int64) (files []string, err error) {
 	s := w.lock()
 	whole := s.buf.first >= cut && s.trouble.bad == nil && s.trouble.failing == nil
@@ -313,7 +316,7 @@ func (l *Log) backedUp(number int, files []string, err error) {
 	l.sealed(nil)
 }
 
-// sealed answers the clients of SEAL.
+// sealed replies to the clients that wait in BACKUP SEAL.
 func (l *Log) sealed(err error) {
 	s := l.backup.sealing
 	if l.backup.sealing = nil; s == nil {
@@ -325,7 +328,7 @@ func (l *Log) sealed(err error) {
 	}
 }
 
-// cleanBackup is BACKUP CLEANUP.
+// cleanBackup runs BACKUP CLEANUP.
 func (l *Log) cleanBackup() error {
 	b := &l.backup
 	if b.state != backupSealed && b.state != backupFailed {
@@ -391,7 +394,7 @@ func (l *Log) backupSpec() command.Spec {
 	}}
 }
 
-// runSeal is BACKUP SEAL. The client waits until the files are whole and synced.
+// runSeal runs BACKUP SEAL. The client waits until the files are complete and synced.
 func (l *Log) runSeal(c *command.Context) error {
 	s, err := l.sealBackup()
 	if err != nil {
@@ -418,7 +421,7 @@ func (l *Log) runSeal(c *command.Context) error {
 	return nil
 }
 
-// backupStatus is BACKUP STATUS.
+// backupStatus runs BACKUP STATUS.
 //
 // Replies: a map of state, error, start_time and end_time, which are Unix seconds.
 func (l *Log) backupStatus(c *command.Context) error {
@@ -434,7 +437,7 @@ func (l *Log) backupStatus(c *command.Context) error {
 	return nil
 }
 
-// backupList is BACKUP LIST.
+// backupList runs BACKUP LIST.
 func (l *Log) backupList(c *command.Context) error {
 	c.Reply.Array(len(l.backup.files))
 	for _, path := range l.backup.files {

@@ -20,7 +20,7 @@ import (
 	"spindle/internal/number"
 )
 
-// itemsPerCommand is how many elements one command of a base adds: a loader runs each in one go.
+// itemsPerCommand is how many elements one command of a base adds. A loader runs each command without a pause.
 const itemsPerCommand = 64
 
 // A basis writes a data set as commands, for a base without an RDB file.
@@ -29,12 +29,12 @@ type basis struct {
 	num   []byte
 	err   error
 	words [][]byte
-	// newest is the RDB version that RESTORE's payloads may be of at most, where the value's form has a choice.
+	// newest is the highest RDB version that payloads of RESTORE may have, where the value can be written in several.
 	newest int
 }
 
-// writeCommands writes a view as commands. Values whose commands could not say all are written as RESTORE, which
-// servers of the same kind read.
+// writeCommands writes a view as commands. A value that plain commands cannot describe in full is written as RESTORE,
+// which servers of the same kind can read.
 func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.Options, stamps bool,
 	unix int64) error {
 	b := &basis{w: bufio.NewWriterSize(w, 256<<10), newest: o.Newest}
@@ -64,11 +64,11 @@ func writeCommands(ctx context.Context, w io.Writer, v *keyspace.View, o bgsave.
 	return b.err
 }
 
-// An Encoder writes keys as commands, as a base without an RDB file has them. A large collection takes many commands,
-// and a long string is written chunk by chunk.
+// An Encoder writes keys as commands, in the form of a base without an RDB file. A large collection takes many
+// commands, and a long string is written chunk by chunk.
 type Encoder struct{ b basis }
 
-// NewEncoder returns an Encoder that writes to w. newest is the RDB version that payloads of RESTORE may be of at most.
+// NewEncoder returns an Encoder that writes to w. newest is the highest RDB version that payloads of RESTORE may have.
 func NewEncoder(w *bufio.Writer, newest int) *Encoder {
 	if newest == 0 {
 		newest = codec.NewestVersion
@@ -230,7 +230,7 @@ func (b *basis) key(v value.Value) {
 	}
 }
 
-// text writes a string's value.
+// text writes a string value.
 func (b *basis) text(v value.Value) {
 	if n, ok := v.Int(); ok {
 		b.word(n)
@@ -265,7 +265,7 @@ func (b *basis) hash(key []byte, v value.Value) {
 	})
 }
 
-// restore writes a value as DUMP shows it.
+// restore writes a value as RESTORE with the payload of DUMP.
 func (b *basis) restore(key []byte, v value.Value) {
 	kind := codec.Kind(v, b.newest)
 	w := rdb.Writer{Buf: []byte{byte(kind)}}
@@ -274,7 +274,7 @@ func (b *basis) restore(key []byte, v value.Value) {
 	b.command("RESTORE", key, "0", payload)
 }
 
-// claimable says that commands can say all of a stream: each pending entry is there to be claimed.
+// claimable reports whether commands can describe the whole stream: XCLAIM needs the entry of each pending ID.
 func claimable(s stream.Stream) bool {
 	for g := range s.Groups {
 		var cur stream.PendingCursor

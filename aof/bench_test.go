@@ -10,9 +10,9 @@ import (
 	"spindle/internal/disk"
 )
 
-// BenchmarkWritingGoroutine is a SET whose effect goes into the log, in its own turn. The turn writes it, or the
-// writer's goroutine does, as it would if turns never wrote. Turns follow each other at once, or after a rest, as a
-// server's do that waits for its clients. Watch cpu-ns/op: what both threads spend.
+// BenchmarkWritingGoroutine is a SET whose effect goes into the log, in its own turn. Either the turn writes the
+// effect, or the writer's goroutine does, as if turns never wrote. Turns follow each other at once, or after a rest, as
+// in a server that waits for its clients. Watch cpu-ns/op: the CPU time of both threads.
 func BenchmarkWritingGoroutine(b *testing.B) {
 	for name, rest := range map[string]time.Duration{"busy": 0, "rests": 20 * time.Microsecond} {
 		b.Run(name+"/turn", func(b *testing.B) { benchmarkWriter(b, true, rest) })

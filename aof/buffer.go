@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A buffer holds the bytes of the log that the disk does not have yet, outside the Go heap.
+// A buffer holds the bytes of the log that are not yet on disk, outside the Go heap.
 //
 //	chunks: [ ░░░░████ ][ ████████ ][ ███      ]
 //	              ^ first               ^ end        offsets of the log, which only grow
@@ -51,7 +51,7 @@ func (b *buffer) chunk() []byte {
 	return c
 }
 
-// appendRuns appends the bytes before to, as runs of adjacent bytes.
+// appendRuns appends the buffered bytes before offset to, as runs of adjacent bytes.
 //
 // Lifetime: until drop passes them (aof.B2).
 func (b *buffer) appendRuns(runs [][]byte, to int64) [][]byte {
@@ -64,7 +64,7 @@ func (b *buffer) appendRuns(runs [][]byte, to int64) [][]byte {
 	return runs
 }
 
-// drop drops the bytes before to, which the disk has.
+// drop drops the bytes before offset to, which are on disk.
 func (b *buffer) drop(to int64) {
 	b.first = to
 	if b.first == b.end && len(b.chunks) > 0 { // the usual case: the same memory again
@@ -90,6 +90,6 @@ func (b *buffer) release(chunks [][]byte) {
 	}
 }
 
-// size is the bytes that wait, memory the bytes mapped for them.
+// size returns how many bytes wait for the disk, memory how many bytes are mapped for them.
 func (b *buffer) size() int64   { return b.end - b.first }
 func (b *buffer) memory() int64 { return int64(len(b.chunks)+len(b.spare)) * chunkBytes }

@@ -18,9 +18,9 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Check looks through a log's files, and mends the last.
+// A Check examines the files of a log, and can repair the last one.
 //
-// Owner: the process that was started for it; no server uses the files meanwhile.
+// Owner: the check's own process; no server uses the files meanwhile.
 type Check struct {
 	Disk     disk.System
 	Fix      bool
@@ -33,13 +33,13 @@ type Check struct {
 	last bool // the file is the last of its log
 }
 
-// errInvalid ends a check: what is wrong has been printed.
+// errInvalid ends a check that has printed what is wrong.
 var errInvalid = errors.New("not valid")
 
 const checkUsage = "Usage: spindle check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>\n"
 
-// CheckMain is the program check-aof, also called redis-check-aof. args are those after its name. It answers the exit
-// code.
+// CheckMain is the program check-aof, also called redis-check-aof. args are the arguments after the program's name. It
+// returns the exit code.
 func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total int64)) (code int) {
 	c := &Check{Disk: disk.OS, In: in, Out: out, Progress: tell}
 	path := ""
@@ -65,19 +65,19 @@ func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total
 	return 0
 }
 
-// Fix cuts what is not whole off the last file of a log.
+// Fix cuts an incomplete end off the last file of a log.
 //
-// Errors: what cannot be mended so.
-// Proof: tests of power cuts mend logs as an operator would.
+// Errors: damage that a cut cannot repair.
+// Proof: tests of power cuts repair logs as an operator would.
 func Fix(d disk.System, manifest string) error {
 	return (&Check{Disk: d, Fix: true, Yes: true, Out: io.Discard}).Run(manifest)
 }
 
 func (c *Check) say(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
 
-// Run checks the log that path names: a manifest, or a file by itself.
+// Run checks the log at path, which is a manifest or a single file.
 //
-// Errors: what is wrong, printed.
+// Errors: the damage that it has found and printed.
 func (c *Check) Run(path string) error {
 	head, err := c.head(path)
 	if err != nil {
@@ -100,8 +100,8 @@ func (c *Check) Run(path string) error {
 	return c.file(path, onlyFile)
 }
 
-// claim takes a log for this process, if the check may cut it. A server that appends to it would write after the cut.
-// A single file has no lock, nor have logs of Redis. A log that cannot be locked is checked all the same.
+// claim locks a log for this process, if the check may cut it. A server that appends to the log would write after the
+// cut. A single file has no lock, nor have logs of Redis. A log that cannot be locked is checked all the same.
 //
 // Errors: disk.ErrLocked.
 func (c *Check) claim(path string, head []byte) (release func(), err error) {
@@ -117,7 +117,7 @@ func (c *Check) claim(path string, head []byte) (release func(), err error) {
 	return release, err
 }
 
-// head is the beginning of a file.
+// head returns the beginning of a file.
 func (c *Check) head(path string) ([]byte, error) {
 	f, err := c.Disk.Open(path, os.O_RDONLY, 0)
 	if err != nil {
@@ -132,7 +132,8 @@ func (c *Check) head(path string) ([]byte, error) {
 	return head[:n], err
 }
 
-// isManifest says whether a file's beginning is a manifest's: a log begins with *, # and digits, or REDIS.
+// isManifest reports whether head is the beginning of a manifest. The file of a log begins with *, with # and digits,
+// or with REDIS.
 func isManifest(head []byte) bool {
 	for line := range bytes.Lines(head) {
 		line = bytes.TrimLeft(line, " \t")
@@ -196,7 +197,7 @@ func (c *Check) parts(path string) error {
 	return nil
 }
 
-// file checks one file. kind is what it is called.
+// file checks one file. kind is the file's name in messages.
 func (c *Check) file(path, kind string) error {
 	name := path
 	if kind != onlyFile {
@@ -247,10 +248,10 @@ func (c *Check) file(path, kind string) error {
 	return c.mend(path, name, kind, s.where.offset, size)
 }
 
-// onlyFile is what a file without a manifest is called.
+// onlyFile is the kind of a file without a manifest.
 const onlyFile = "AOF"
 
-// text leads to the commands of a file, past an RDB file at its beginning.
+// text returns a reader of the file's commands, which begin after an RDB file if the file starts with one.
 func (c *Check) text(f io.Reader, name string) (*text, error) {
 	head := make([]byte, rdb.MarkLen)
 	n, _ := io.ReadFull(f, head)
@@ -273,7 +274,8 @@ func (c *Check) text(f io.Reader, name string) (*text, error) {
 	return s, nil
 }
 
-// commands reads to the end. good is where the annotation of a second past Until stands; without one the end.
+// commands reads s to its end. good is the offset of the first annotation whose second is past Until; without one, it
+// is the end of the file.
 func (c *Check) commands(s *text, size int64) (good int64, err error) {
 	s.until, s.strict = c.Until, true
 	for {
@@ -292,7 +294,7 @@ func (c *Check) commands(s *text, size int64) (good int64, err error) {
 	}
 }
 
-// mend cuts a file at the end of its last whole unit, if that is asked for.
+// mend cuts a file at the end of its last whole unit, if the operator has asked for that.
 func (c *Check) mend(path, name, kind string, good, size int64) error {
 	switch {
 	case !c.Fix:
@@ -315,7 +317,7 @@ func (c *Check) mend(path, name, kind string, good, size int64) error {
 	return nil
 }
 
-// cutLater cuts off the effects after a second.
+// cutLater cuts off the effects after the second c.Until.
 func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 	switch {
 	case good == size:
@@ -337,7 +339,7 @@ func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 	return nil
 }
 
-// agreed asks before a change.
+// agreed asks the operator before a change.
 func (c *Check) agreed() bool {
 	if c.Yes {
 		return true
@@ -347,7 +349,7 @@ func (c *Check) agreed() bool {
 	return strings.HasPrefix(strings.ToLower(answer), "y")
 }
 
-// A sink takes the contents of an RDB file, and keeps nothing.
+// A sink accepts the contents of an RDB file and drops them.
 type sink struct{}
 
 func (sink) Prepare(codec.Env)                               {}

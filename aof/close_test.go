@@ -8,7 +8,7 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// shutDown is a shutdown. It returns what is left after a later power cut.
+// shutDown shuts the server down. It returns how many steps are left after a later power cut.
 func shutDown(t *testing.T, s *server, d *faulty.Disk) (steps int) {
 	t.Helper()
 	var wait func(time.Duration)
@@ -17,7 +17,7 @@ func shutDown(t *testing.T, s *server, d *faulty.Disk) (steps int) {
 	return again(t, d.Crash())
 }
 
-// stalled is a server with two steps, of which the second waits in the buffer for the end of a sync.
+// stalled returns a server with two steps. The second waits in the buffer for the end of a sync.
 func stalled(t *testing.T, policy Policy) (s *server, d *faulty.Disk, release func()) {
 	t.Helper()
 	s, d = begin(t, policy)
@@ -31,8 +31,8 @@ func stalled(t *testing.T, policy Policy) (s *server, d *faulty.Disk, release fu
 	return s, d, release
 }
 
-// TestCloseAfterASlowSync: what a sync under way has kept in the buffer is on disk when the server ends. That the log
-// was turned off an instant before makes no difference.
+// TestCloseAfterASlowSync: bytes that a running sync has kept in the buffer are on disk when the server ends. This is
+// also so if the log was turned off an instant before.
 func TestCloseAfterASlowSync(t *testing.T) {
 	for _, policy := range []Policy{EverySecond, Never} {
 		for _, off := range []bool{false, true} {
@@ -48,7 +48,8 @@ func TestCloseAfterASlowSync(t *testing.T) {
 	}
 }
 
-// TestCloseTriesAgain: a disk that was full a moment ago is given what waits once more, without the rest between tries.
+// TestCloseTriesAgain: a shutdown retries a write that failed a moment ago on a full disk, without the usual rest
+// between tries.
 func TestCloseTriesAgain(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *server, *faulty.Disk) int{
 		"shutdown": shutDown,

@@ -27,12 +27,12 @@ func crashSeeds() uint64 {
 	return 500
 }
 
-// crashBlock is how many seeds share a test: the servers of a test stay until its end.
+// crashBlock is how many seeds share a test. The servers of a test live until its end.
 const crashBlock = 125
 
-// TestPowerCuts: after a power cut, always has everything whose reply could leave, and everysec what a sync has
-// confirmed. Under no, where only rewrites sync, it is what they have synced. The data set is always a whole number of
-// units, whatever was under way: writes, rewrites, starts.
+// TestPowerCuts: after a power cut, always has every step whose reply could leave. everysec has every step that a sync
+// has confirmed, and no, where only rewrites sync, every step that a rewrite has synced. The data set is always a whole
+// number of units, whatever was running: writes, rewrites, starts.
 func TestPowerCuts(t *testing.T) {
 	for policy, name := range map[Policy]string{Always: "always", EverySecond: "everysec", Never: "no"} {
 		t.Run(name, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// powerCut is three lives of a server, each ended by a power cut. It answers what was wrong.
+// powerCut plays three lives of a server, each ended by a power cut. It returns what was wrong.
 func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem string) {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	d := faulty.New(seed)
@@ -90,7 +90,7 @@ func powerCut(t *testing.T, policy Policy, seed uint64, bug sabotage) (problem s
 	return ""
 }
 
-// texts are the increments, as they are.
+// texts returns the bytes of all increments.
 func texts(d *faulty.Disk) (all string) {
 	for i := range 20 {
 		name := fmt.Sprintf("appendonlydir/appendonly.aof.%d.incr.aof", i)
@@ -102,7 +102,7 @@ func texts(d *faulty.Disk) (all string) {
 	return all
 }
 
-// live takes steps until the power goes off. It answers how many were promised and how many were taken.
+// live takes steps until the power goes off. It returns how many were promised and how many were taken.
 func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (promised, steps int) {
 	promised, steps = from, from
 	d.CrashAfter(rng.IntN(60))
@@ -168,8 +168,8 @@ func (s *server) close() {
 	s.heap.Close()
 }
 
-// TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a sync of files or of
-// folders that is left out.
+// TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a missing sync of a file or
+// of a folder.
 func TestFaultsAreFound(t *testing.T) {
 	for _, plant := range []struct {
 		policy Policy
@@ -191,7 +191,7 @@ func TestFaultsAreFound(t *testing.T) {
 	}
 }
 
-// A sabotage is a fault that is put in on purpose.
+// A sabotage is a fault that the test adds on purpose.
 type sabotage int
 
 const (
@@ -201,7 +201,7 @@ const (
 	syncsNoFolder
 )
 
-// sabotaged is d with a fault that lies in the disk's calls.
+// sabotaged returns d, with the fault if it concerns the disk's calls.
 func sabotaged(d *faulty.Disk, bug sabotage) disk.System {
 	switch bug {
 	case syncsNoFile:
@@ -212,7 +212,7 @@ func sabotaged(d *faulty.Disk, bug sabotage) disk.System {
 	return d
 }
 
-// A noFileSync disk says that files are synced, and does nothing.
+// A noFileSync disk reports success for syncs of files, and does nothing.
 type noFileSync struct{ *faulty.Disk }
 
 func (n noFileSync) Open(name string, flag int, mode fs.FileMode) (disk.File, error) {
@@ -224,7 +224,7 @@ type unsynced struct{ disk.File }
 
 func (unsynced) Sync() error { return nil }
 
-// A noFolderSync disk does the same with folders.
+// A noFolderSync disk reports success for syncs of folders, and does nothing.
 type noFolderSync struct{ *faulty.Disk }
 
 func (noFolderSync) SyncDir(string) error { return nil }

@@ -1,7 +1,7 @@
-// Package aof is the append-only file: every change of the data set goes into it, and a start reads them back.
+// Package aof is the append-only file. It logs every change of the data set, and a start reads the changes back.
 //
 // Owner: the core calls a [Log] inside its turns. One goroutine, the writer, makes the calls that may wait for a disk.
-// A rewrite has its own goroutine, which reads a view.
+// A rewrite has its own goroutine, which reads a view (a snapshot of the data set).
 // Never: makes a turn wait for a disk (R5), keeps much more in memory than aof-buffer-limit, or calls bytes durable
 // that no disk has confirmed.
 // Start at log.go, the turn's side. writer.go is the disk's side, with shared.go between the two. switch.go turns the
@@ -11,5 +11,5 @@
 //	units ──▶ buffer ──▶ writer ──▶ appendonly.aof.<n>.incr.aof ──▶ sync ──▶ durable turn
 //	view  ──▶ rewrite ────────────▶ appendonly.aof.<n>.base.rdb
 //
-// See DESIGN.md for the files, their order on disk, and what becomes of a disk that fails.
+// See DESIGN.md for the files, their order on disk, and the handling of a disk that fails.
 package aof

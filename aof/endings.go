@@ -2,9 +2,9 @@ package aof
 
 import "time"
 
-// The ways a writer's file ends, or is left alone for a while.
+// This file has the ways in which the writer's file ends or is left alone for a while.
 
-// abandon forgets the file and the bytes for it. No bytes are added any more. The caller may hold the turn.
+// abandon gives up the file and the bytes that wait for it. No bytes are added any more. The caller may hold the turn.
 func (w *writer) abandon() {
 	w.do(0, func() {
 		w.closeFile()
@@ -22,7 +22,7 @@ func (w *writer) abandon() {
 	})
 }
 
-// forget drops the buffer, and lets replies go.
+// forget drops the buffer, and lets the held replies leave.
 func (w *writer) forget(s *shared) {
 	s.ready = s.buf.end
 	w.backed.Add(-s.buf.size())
@@ -31,8 +31,8 @@ func (w *writer) forget(s *shared) {
 	w.open(s)
 }
 
-// doAfterAll has the goroutine run f after everything added so far. A write that has failed is tried once more, at
-// once.
+// doAfterAll queues f for the writer's goroutine, after all bytes added so far. A write that has failed is retried
+// once, at once.
 func (w *writer) doAfterAll(f func()) {
 	s := w.lock()
 	at := s.buf.end
@@ -41,7 +41,7 @@ func (w *writer) doAfterAll(f func()) {
 	w.do(at, f)
 }
 
-// finish writes and syncs everything added so far, and ends the file.
+// finish writes and syncs everything added so far, and then closes the file.
 func (w *writer) finish() {
 	w.doAfterAll(func() {
 		w.syncLast()
@@ -55,7 +55,7 @@ func (w *writer) finish() {
 	})
 }
 
-// syncLast is the last sync of a file.
+// syncLast runs the last sync of a file.
 func (w *writer) syncLast() {
 	if w.file.File == nil {
 		return
@@ -86,7 +86,8 @@ func (w *writer) last() (done <-chan struct{}) {
 	return c
 }
 
-// drain writes everything added so far, closes done, also if that failed, and then rests until resume is closed.
+// drain writes everything added so far and closes done, also if the write failed. The writer's goroutine then rests
+// until resume is closed.
 func (w *writer) drain() (done <-chan struct{}, resume chan<- struct{}) {
 	c, rest := make(chan struct{}), make(chan struct{})
 	w.doAfterAll(func() {

@@ -18,7 +18,7 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// begin is a server with a log on a new disk.
+// begin returns a server with a log on a new disk.
 func begin(t *testing.T, policy Policy) (*server, *faulty.Disk) {
 	t.Helper()
 	d := faulty.New(1)
@@ -31,7 +31,7 @@ func begin(t *testing.T, policy Policy) (*server, *faulty.Disk) {
 }
 
 // TestSyncFailsInsideAUnit: a sync fails while a command lends the turn. The log keeps its file until the unit has
-// ended, and a load finds the unit whole.
+// ended, and a load finds the whole unit.
 func TestSyncFailsInsideAUnit(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.do("SET", "before", "1")
@@ -59,7 +59,7 @@ func TestSyncFailsInsideAUnit(t *testing.T) {
 	}
 }
 
-// again loads what the disk has into another server.
+// again loads the files on the disk into another server.
 func again(t *testing.T, d *faulty.Disk) (steps int) {
 	t.Helper()
 	s := newServer(t, d)
@@ -73,7 +73,7 @@ func again(t *testing.T, d *faulty.Disk) (steps int) {
 	return steps
 }
 
-// refused says why writes are refused.
+// refused returns why writes are refused.
 func (s *server) refused() (why string) {
 	s.Do(func() {
 		if err := s.aof.Refusal(); err != nil {
@@ -83,8 +83,8 @@ func (s *server) refused() (why string) {
 	return why
 }
 
-// TestFullDisk: writes are refused while the disk takes nothing. The file always ends with a whole unit. When there is
-// room again nothing is missing.
+// TestFullDisk: writes are refused while the disk is full. The file always ends with a whole unit. When there is room
+// again, nothing is missing.
 func TestFullDisk(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
 		for _, short := range []bool{false, true} {
@@ -117,7 +117,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestAlwaysEnds: under always a failing disk ends the process, and no reply has left before.
+// TestAlwaysEnds: under always a failing disk ends the process, and no reply leaves before that.
 func TestAlwaysEnds(t *testing.T) {
 	for _, op := range []faulty.Op{faulty.Write, faulty.Sync} {
 		t.Run(string(op), func(t *testing.T) {
@@ -134,8 +134,8 @@ func TestAlwaysEnds(t *testing.T) {
 	}
 }
 
-// TestFailedSync: after a sync that has failed once nothing of that file is believed. A rewrite makes a new data set,
-// and writes are refused until then.
+// TestFailedSync: after one failed sync, no byte of that file counts as durable. A rewrite makes a new data set, and
+// writes are refused until then.
 func TestFailedSync(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
@@ -155,8 +155,8 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// TestStall: a disk that stalls keeps no turn waiting. Past the limit clients that write are held; they continue when
-// the disk does.
+// TestStall: a disk that stalls keeps no turn waiting. Past the limit, clients that write are held until the disk
+// continues.
 func TestStall(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.set.BufferLimit.Set(1 << 20)
@@ -184,7 +184,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestLatencyEvents: the latency monitor hears of what the disk has kept waiting, by the names of the reference.
+// TestLatencyEvents: the latency monitor gets the waits for the disk, under Redis's names of events.
 func TestLatencyEvents(t *testing.T) {
 	const stall = 30 * time.Millisecond
 	s, d := begin(t, EverySecond)
@@ -203,7 +203,8 @@ func TestLatencyEvents(t *testing.T) {
 		t.Helper()
 		s.waitFor(strings.Join(events, " and "), func() bool { return came(events...) })
 	}
-	// slowWrite has turns write while the writer sleeps. One is not enough if the stall ends before its write begins.
+	// slowWrite writes in turns while the writer sleeps. One turn is not enough if the stall ends before its write
+	// begins.
 	slowWrite := func(events ...string) {
 		t.Helper()
 		for tries := 0; !came(events...); tries++ {
@@ -248,7 +249,7 @@ func TestLatencyEvents(t *testing.T) {
 	heard("aof-fsync-always")
 }
 
-// TestRewriteFails: a rewrite that cannot be done leaves the log as it is; after three the tries come rarely.
+// TestRewriteFails: a rewrite that fails leaves the log as it is. After three failures, retries become rare.
 func TestRewriteFails(t *testing.T) {
 	for _, name := range []string{"temp-rewrite", "manifest"} {
 		t.Run(name, func(t *testing.T) {
@@ -278,8 +279,8 @@ func TestRewriteFails(t *testing.T) {
 	}
 }
 
-// TestFolderThatDoesNotSync: a manifest whose folder could not be synced may be on disk all the same. No file that it
-// names goes then, so a start always finds a data set. The sync fails once, or always.
+// TestFolderThatDoesNotSync: a manifest whose folder could not be synced may be on disk all the same. No file that this
+// manifest names is removed then, so a start always finds a data set. The sync fails once, or always.
 func TestFolderThatDoesNotSync(t *testing.T) {
 	for after := range 4 {
 		for times := range 2 {
@@ -298,8 +299,8 @@ func TestFolderThatDoesNotSync(t *testing.T) {
 	}
 }
 
-// TestSwitch: a log that is switched on holds the data set once its first rewrite is done; switched off it grows no
-// more.
+// TestSwitch: a log that is switched on holds the data set once its first rewrite is done. After it is switched off, it
+// does not grow.
 func TestSwitch(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)
@@ -324,8 +325,8 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// TestSwitchedOnForNothing: a log that is switched on during a save, and off before its first rewrite could begin, has
-// left no file. Switched on again it begins.
+// TestSwitchedOnForNothing: a log that is switched on during a save, and off before its first rewrite could begin,
+// leaves no file. When it is switched on again, it begins.
 func TestSwitchedOnForNothing(t *testing.T) {
 	for _, end := range []string{"switched off", "shutdown"} {
 		d := faulty.New(1)
@@ -364,7 +365,7 @@ func TestSwitchedOnForNothing(t *testing.T) {
 	}
 }
 
-// TestRewriteWhileOff: a rewrite makes a base also while nothing is logged, and after it nothing is logged.
+// TestRewriteWhileOff: a rewrite also makes a base while the log is off, and nothing is logged after it.
 func TestRewriteWhileOff(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)
@@ -380,7 +381,7 @@ func TestRewriteWhileOff(t *testing.T) {
 	}
 }
 
-// TestReplaced: when other data has taken the place of the data set, the log is soon about that.
+// TestReplaced: when other data have replaced the data set, the log soon holds the new data.
 func TestReplaced(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
@@ -398,8 +399,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestSuspended: while a copy of a primary's is loaded, and after it has failed, the files hold the data of before. The
-// copy, once there is one, replaces them.
+// TestSuspended: while a copy of a primary's data is loaded, and after the load has failed, the files hold the previous
+// data. A copy that is loaded replaces them.
 func TestSuspended(t *testing.T) {
 	for i, policy := range []Policy{Always, EverySecond, Never, Always, EverySecond, Never} {
 		s, d := begin(t, policy)
@@ -441,8 +442,8 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
-// TestFileOfEarlierRewrite: what an increment held before a rewrite emptied it does not come back with a power cut. An
-// earlier rewrite, which another cut has ended, may have left a file of that name.
+// TestFileOfEarlierRewrite: a rewrite empties a file that an earlier, interrupted rewrite has left under the name of
+// its increment. The old contents do not come back with a power cut.
 func TestFileOfEarlierRewrite(t *testing.T) {
 	for seed := range uint64(20) {
 		d := faulty.New(seed)
@@ -474,8 +475,8 @@ func TestFileOfEarlierRewrite(t *testing.T) {
 	}
 }
 
-// TestSyncFailsAtTheCut: the sync with which a rewrite ends the old increment is like any other. When it has failed
-// nothing of that file is believed: under everysec a new data set is made, under always the process ends.
+// TestSyncFailsAtTheCut: the sync with which a rewrite ends the old increment is like any other. When it fails, no byte
+// of that file counts as durable. Under everysec a new data set is made, under always the process ends.
 func TestSyncFailsAtTheCut(t *testing.T) {
 	const old = ".1.incr"
 	t.Run("everysec", func(t *testing.T) {
@@ -515,10 +516,11 @@ func TestSyncFailsAtTheCut(t *testing.T) {
 	})
 }
 
-// increment is a command as it stands in a log.
+// increment is a command in the format of a log.
 var increment = []byte("*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n")
 
-// TestLastSyncFails: under always the sync with which a log is switched off, or a server ends, is like any other.
+// TestLastSyncFails: under always, the sync that ends a log or a server is like any other: if it fails, the process
+// ends.
 func TestLastSyncFails(t *testing.T) {
 	for name, end := range map[string]func(s *server){
 		"appendonly no": func(s *server) { s.aof.TurnOff() },
@@ -542,8 +544,8 @@ func TestLastSyncFails(t *testing.T) {
 	}
 }
 
-// TestNameOfHistory: a new increment never takes the name of a file that is history. With that its own bytes would be
-// removed, or old ones would come before them.
+// TestNameOfHistory: a new increment never takes the name of a file that is history. Otherwise the removal of history
+// would remove its bytes, or old bytes would come before them.
 func TestNameOfHistory(t *testing.T) {
 	for _, switched := range []bool{false, true} {
 		t.Run(fmt.Sprintf("switched on at run time=%t", switched), func(t *testing.T) {
@@ -574,7 +576,7 @@ func TestNameOfHistory(t *testing.T) {
 	}
 }
 
-// TestSwitchedTwice: a rewrite that was called off before its freeze takes no file away from the next.
+// TestSwitchedTwice: a rewrite that was called off before its freeze removes no file of the next rewrite.
 func TestSwitchedTwice(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)
@@ -600,7 +602,7 @@ func TestSwitchedTwice(t *testing.T) {
 	}
 }
 
-// TestEndBeforeTheBaseIsAdopted: a base that is whole, but not in the manifest when the server ends, does not stay.
+// TestEndBeforeTheBaseIsAdopted: a base that is complete, but not in the manifest when the server ends, is removed.
 func TestEndBeforeTheBaseIsAdopted(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
@@ -622,7 +624,8 @@ func TestEndBeforeTheBaseIsAdopted(t *testing.T) {
 	}
 }
 
-// TestRewriteOnAFullDisk: a rewrite is the way out when the log's file cannot grow. The base has what the file lacks.
+// TestRewriteOnAFullDisk: a rewrite makes the log whole again when its file cannot grow. The base has the effects that
+// the file lacks.
 func TestRewriteOnAFullDisk(t *testing.T) {
 	full := func(t *testing.T, d *faulty.Disk) (s *server, heal func()) {
 		s = newServer(t, d)
@@ -683,8 +686,8 @@ func TestRewriteOnAFullDisk(t *testing.T) {
 	})
 }
 
-// TestIdleSyncFails: under always the process also ends when a sync fails that no reply waits for. A reply that comes
-// before a turn has heard of it could not be told from one whose bytes are on disk.
+// TestIdleSyncFails: under always the process also ends when a sync fails for which no reply waits. Otherwise a reply
+// made before a turn hears of the failure would look like one whose bytes are on disk.
 func TestIdleSyncFails(t *testing.T) {
 	s, d := begin(t, Always)
 	s.waitFor("the writer's sleep", s.resting)

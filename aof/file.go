@@ -8,16 +8,16 @@ import (
 	"spindle/internal/reason"
 )
 
-// A logFile is the file that the log is written to. It belongs to the goroutine while that is busy, else to the holder
-// of the lock (aof.W1).
+// A logFile is the file to which the log is written. It belongs to the writer's goroutine while that is busy, otherwise
+// to the holder of the lock (aof.W1).
 type logFile struct {
 	disk.File       // nil: there is none
 	size      int64 // without bytes that could not be taken back
 	temp      bool  // it is the temporary increment
 }
 
-// put writes bytes of the buffer (aof.B2). If not all can be written, the file is cut back to its size, so that it ends
-// with a whole unit. n counts the bytes that could not be taken back.
+// put writes bytes of the buffer (aof.B2). If it cannot write all of them, it cuts the file back to its size, so that
+// the file ends with a whole unit. n counts the bytes that it could not cut off.
 func (f *logFile) put(runs [][]byte, log *logging.Logger) (n int64, err error) {
 	expected := int64(0)
 	for _, p := range runs {

@@ -29,7 +29,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A socket is a connection without a reader. told hears of each post to it.
+// A socket is a connection without a reader. told is called for each post to the socket.
 type socket struct{ told func(turn uint64) }
 
 func (s socket) hear(turn uint64) {
@@ -142,14 +142,14 @@ func (s *server) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// said says whether the log has a line with text in it.
+// said reports whether the server's log has a line that contains text.
 func (s *server) said(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(strings.Join(s.lines, ""), text)
 }
 
-// start loads what the disk has, and begins the log.
+// start loads the files on the disk, and begins the log.
 func (s *server) start() error {
 	if err := s.aof.ReadManifest(); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (s *server) start() error {
 	return s.aof.Open(found)
 }
 
-// target is where a load goes.
+// target returns the Target of a load into s.
 func (s *server) target() Target {
 	var progress bgsave.Loading
 	return Target{
@@ -173,7 +173,7 @@ func (s *server) target() Target {
 	}
 }
 
-// reload is DEBUG LOADAOF.
+// reload runs DEBUG LOADAOF.
 func (s *server) reload() (found Loaded, err error) {
 	var release func(Loaded)
 	s.Do(func() {
@@ -189,7 +189,7 @@ func (s *server) reload() (found Loaded, err error) {
 	return found, err
 }
 
-// do runs one command, and answers its reply and its turn.
+// do runs one command, and returns its reply and its turn.
 func (s *server) do(words ...string) (reply string, turn uint64) { return s.doAs(s.cl, words...) }
 
 func (s *server) doAs(cl *client.Client, words ...string) (reply string, turn uint64) {
@@ -203,7 +203,7 @@ func (s *server) doAs(cl *client.Client, words ...string) (reply string, turn ui
 	return string(b.Reply.B), b.Turn
 }
 
-// slow is a family of one command: SLOW value sets a, then lends the turn until endSlow, then sets b.
+// slow returns a family of one command: SLOW value sets a, then lends the turn until endSlow, then sets b.
 func (s *server) slow() command.Family {
 	set := func(c *command.Context, key, value []byte) {
 		c.DB.SetString(key, value, 0)
@@ -226,14 +226,14 @@ func (s *server) slow() command.Family {
 		}}}}
 }
 
-// resting says that the writer sleeps.
+// resting reports whether the writer sleeps.
 func (s *server) resting() bool {
 	state := s.aof.w.lock()
 	defer s.aof.w.unlock()
 	return !state.busy && len(state.jobs) == 0
 }
 
-// waitFor waits until done says so in a turn, or the process would have ended.
+// waitFor waits until done, called in turns, returns true, or until the process would have ended.
 func (s *server) waitFor(what string, done func() bool) {
 	s.t.Helper()
 	testkit.Await(s.t, 20*time.Second, what, func() (ok bool) {
@@ -254,8 +254,8 @@ func (s *server) text(key string) string {
 	return strings.TrimSuffix(value, "\r\n")
 }
 
-// state is how many steps the data set has had. Each step sets a and b and appends to a list, in one unit. A data set
-// with a part of a step is an error.
+// state returns how many steps the data set has had. Each step sets a and b and appends to a list, in one unit. A data
+// set with a part of a step is an error.
 func (s *server) state() (steps int, err error) {
 	a, b := s.text("a"), s.text("b")
 	length, _ := s.do("LLEN", "l")
@@ -272,7 +272,7 @@ func (s *server) state() (steps int, err error) {
 	return steps, nil
 }
 
-// step is the i-th step.
+// step runs the i-th step.
 func (s *server) step(i int) (turn uint64) {
 	n := strconv.Itoa(i)
 	s.do("MULTI")
@@ -283,5 +283,5 @@ func (s *server) step(i int) (turn uint64) {
 	return turn
 }
 
-// damaged says that a load has failed because of a file's end, which check-aof --fix cuts off.
+// damaged reports whether a load has failed because of a damaged end, which check-aof --fix would cut off.
 func damaged(err error) bool { return errors.Is(err, ErrLoad) }

@@ -7,8 +7,8 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// TestGateWhileATurnRuns: what a turn posts before its effects are all told may not leave either. Another loop may read
-// that mail while the turn still runs.
+// TestGateWhileATurnRuns: a turn's posts may not leave before all its effects are logged. Another loop may read this
+// mail while the turn still runs.
 func TestGateWhileATurnRuns(t *testing.T) {
 	s, d := begin(t, Always)
 	heard, held := uint64(0), false
@@ -27,8 +27,8 @@ func TestGateWhileATurnRuns(t *testing.T) {
 	s.waitFor("the sync", func() bool { return !s.gate.Holds(turn) })
 }
 
-// TestGateAfterATurnWithoutEffects: a turn without effects passes when it is over, and loops that have looked too early
-// are woken.
+// TestGateAfterATurnWithoutEffects: the gate opens for a turn without effects when the turn is over. Loops that have
+// looked too early are woken.
 func TestGateAfterATurnWithoutEffects(t *testing.T) {
 	s, _ := begin(t, Always)
 	s.waitFor("the writer's sleep", s.resting)

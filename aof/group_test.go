@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestGroup: a sync waits for the clients that the last one has let go, while they come back sooner than a sync takes.
+// TestGroup: a sync waits for the clients that the last sync has released, while they return sooner than a sync takes.
 // It does not wait after a pause. A pause is forgotten after a few syncs.
 func TestGroup(t *testing.T) {
 	const took, bytes = time.Hour, 100 // no clock is as slow

@@ -13,7 +13,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// A history lists the files from which the data set of an earlier moment can be made again (aof-keep-history). They lie
+// A history lists the files from which the data set of an earlier moment can be restored (aof-keep-history). They lie
 // in the log's folder. The index is a file beside the manifest.
 //
 //	offset       0            5,000        9,000    9,001
@@ -21,20 +21,20 @@ import (
 //	increments   [incr 1     ][incr 2     ]         [incr 3 …      the log was off between the two
 //	             └───────── a stretch ────┘         └ another one
 //
-// An offset counts the bytes of all increments from the beginning of the history. No offset stands for two moments: a
-// stretch begins one byte after the end of the one before.
+// An offset counts the bytes of all increments from the beginning of the history. Each offset stands for one moment
+// only: a stretch begins one byte after the end of the previous stretch.
 //
-// aof.H1. A base has the effects before its offset, and the increment at that offset has those after it.
+// aof.H1. A base has the effects before its offset. The increment at that offset has the effects after it.
 // aof.H2. Within a stretch the increments adjoin: no effect between them is missing.
-// aof.H3. A file in the folder is in the manifest, in the index, or in both. A file that goes is first marked in the
-// index, then removed, then taken out of the index.
+// aof.H3. A file in the folder is in the manifest, in the index, or in both. To remove a file, the history marks it in
+// the index, removes it, and then takes it out of the index.
 type history struct {
 	bases []pastBase
 	incrs []pastIncr
 	gone  []string // marked files
 }
 
-// A pastBase is a base, which is the data set at an offset and a moment.
+// A pastBase is a base. It holds the data set at an offset and a moment.
 type pastBase struct {
 	name   string
 	size   int64
@@ -53,7 +53,7 @@ type pastIncr struct {
 // liveSize is the size of an increment that still grows.
 const liveSize = -1
 
-// The end of the index's name, after appendfilename, and what a damaged one gets as well.
+// The suffix of the index's name, after appendfilename, and the additional suffix of a damaged index.
 const (
 	historySuffix = ".history"
 	damagedSuffix = ".damaged"
@@ -80,7 +80,7 @@ func parseHistory(text []byte) (*history, error) {
 	return h, nil
 }
 
-// add takes one line over. It reports whether it can.
+// add reads one line of the index into h. It returns false if the line is not valid.
 func (h *history) add(line string) bool {
 	words, err := setting.SplitArgs(line)
 	if err != nil || len(words) < 2 || words[1] == "" || strings.ContainsAny(words[1], `/\`) {
@@ -114,7 +114,7 @@ func (h *history) add(line string) bool {
 	return true
 }
 
-// text is the index as it is in its file.
+// text returns the index in the form of its file.
 func (h *history) text() []byte {
 	var b bytes.Buffer
 	quoted := func(name string) string {
@@ -140,7 +140,7 @@ func (h *history) text() []byte {
 	return b.Bytes()
 }
 
-// end is the offset after the last increment. A live one counts as empty.
+// end is the offset after the last increment. A live increment counts as empty.
 func (h *history) end() int64 {
 	if len(h.incrs) == 0 {
 		return 0
@@ -149,7 +149,7 @@ func (h *history) end() int64 {
 	return last.offset + max(last.size, 0)
 }
 
-// live is the increment that still grows; nil: the log is off, or writes to none of these.
+// live returns the increment that still grows. It returns nil if the log is off, or writes to none of h's increments.
 func (h *history) live() *pastIncr {
 	if n := len(h.incrs); n > 0 && h.incrs[n-1].size == liveSize {
 		return &h.incrs[n-1]
@@ -157,18 +157,18 @@ func (h *history) live() *pastIncr {
 	return nil
 }
 
-// has reports whether a file is in the index. Marked ones are not.
+// has reports whether a file is in the index. Files marked for removal do not count.
 func (h *history) has(name string) bool {
 	return slices.ContainsFunc(h.bases, func(p pastBase) bool { return p.name == name }) ||
 		slices.ContainsFunc(h.incrs, func(p pastIncr) bool { return p.name == name })
 }
 
-// took reports whether a new file may not have that name. h may be nil.
+// took reports whether the name is taken, so that a new file may not have it. h may be nil.
 func (h *history) took(name string) bool {
 	return h != nil && (h.has(name) || slices.Contains(h.gone, name))
 }
 
-// shut notes the size of the live increment: the log continues elsewhere, or not at all.
+// shut notes the final size of the live increment: the log continues in another file, or not at all.
 func (h *history) shut(size int64) {
 	if p := h.live(); p != nil {
 		p.size = size
@@ -202,7 +202,7 @@ func (h *history) size() (sum int64) {
 	return sum
 }
 
-// A keep says how much of a log's past is kept. The zero value keeps nothing.
+// A keep is how much of a log's past is kept. The zero value keeps nothing.
 type keep struct {
 	seconds int64 // moments up to this age; 0: any age, if bytes are given
 	bytes   int64 // of files that only the past needs; 0: any number, if seconds are given
@@ -210,7 +210,7 @@ type keep struct {
 
 func (k keep) on() bool { return k.seconds > 0 || k.bytes > 0 }
 
-// prune marks the files that k does not ask for. The last base stays, and what comes after it.
+// prune marks the files that k does not require. The last base always stays, with everything after it.
 func (h *history) prune(k keep, nowMs int64) {
 	for len(h.bases) > 1 {
 		old := k.seconds > 0 && h.bases[1].atMs <= nowMs-1000*k.seconds
@@ -243,7 +243,7 @@ func (h *history) stretch(offset int64) []pastIncr {
 func (f *folder) historyPath() string      { return f.path(f.name + historySuffix) }
 func (f *folder) temporaryHistory() string { return f.path("temp-" + f.name + historySuffix) }
 
-// readHistory reads the index. A file that is not there is an empty index.
+// readHistory reads the index. A missing file is an empty index.
 //
 // Errors: errHistory; the system's.
 func (f *folder) readHistory() (*history, error) {
@@ -257,8 +257,8 @@ func (f *folder) readHistory() (*history, error) {
 	return parseHistory(text)
 }
 
-// writeHistory puts h in the place of the index on disk, and removes the marked files (aof.H3). Files that the manifest
-// names stay marked.
+// writeHistory replaces the index on disk by h, and removes the marked files (aof.H3). Files that the manifest names
+// stay marked.
 func (f *folder) writeHistory(h *history, m *manifest) error {
 	write := func() error { return disk.WriteWhole(f.disk, f.historyPath(), f.temporaryHistory(), h.text()) }
 	if err := write(); err != nil || len(h.gone) == 0 {

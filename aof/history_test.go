@@ -51,7 +51,8 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// TestPrune: the first base goes when the next one is as old as the time asked for, or when the files are too large.
+// TestPrune: the first base is removed when the next one is older than the configured time, or when the files are too
+// large.
 func TestPrune(t *testing.T) {
 	h := &history{}
 	h.begin(pastBase{name: "b1", size: 10, atMs: 1000}, "i1", liveSize)
@@ -111,15 +112,15 @@ func TestKeepSetting(t *testing.T) {
 	}
 }
 
-// A promise is a step whose reply could leave, and the history's offset after it.
+// A promise is a step whose reply could leave, with the history's offset after the step.
 type promise struct {
 	step   int
 	offset int64
 }
 
 // TestPowerCutsInHistory: three lives of a server that keeps its history, each ended by a power cut at any step of
-// writing, rewriting and removing. Every step whose reply could leave can be had back in the lives after it, as the
-// data set was then.
+// writing, rewriting and removing. Later lives can restore the data set as it was after every step whose reply could
+// leave.
 func TestPowerCutsInHistory(t *testing.T) {
 	for from, seeds := uint64(0), crashSeeds(); from < seeds; from += crashBlock {
 		t.Run(fmt.Sprint("from ", from), func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestPowerCutsInHistory(t *testing.T) {
 	}
 }
 
-// historyCut plays one seed. It answers what was wrong.
+// historyCut plays one seed. It returns what was wrong.
 func historyCut(t *testing.T, seed uint64) (problem string) {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	d := faulty.New(seed)
@@ -209,10 +210,10 @@ func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int, set *se
 	return promised
 }
 
-// A sealedSet is a backup: the step at its SEAL, and the step of the files once SEAL has answered; 0: none.
+// A sealedSet is a backup: the step at its SEAL, and the step of its files once SEAL has replied. 0 means none.
 type sealedSet struct{ asked, there int }
 
-// backUp makes the next step of a backup, if there is one to make. Turn only.
+// backUp makes the next step of a backup, if it can make one. Turn only.
 func (s *server) backUp(rng *rand.Rand, step int, set *sealedSet) {
 	switch b := &s.aof.backup; {
 	case b.state == backupSealed && set.there == 0:
@@ -248,7 +249,7 @@ func (s *server) hadBack(t *testing.T, d *faulty.Disk, p promise) (problem strin
 	return s.loaded(t, d, into+"/appendonlydir", p.step)
 }
 
-// loaded starts another server on a log's folder, which must hold that step.
+// loaded starts another server on a log's folder, which must hold the data set of step.
 func (s *server) loaded(t *testing.T, d *faulty.Disk, dir string, step int) (problem string) {
 	again := newServer(t, d)
 	defer again.close()
@@ -275,8 +276,8 @@ func clearFolder(d *faulty.Disk, into string) {
 	}
 }
 
-// TestRouteSaysWhatIsMissing: a base or an increment that is missing or damaged is named. An earlier base stands in
-// where it can.
+// TestRouteSaysWhatIsMissing: the error names a base or an increment that is missing or damaged. An earlier base
+// replaces a missing one where it can.
 func TestRouteSaysWhatIsMissing(t *testing.T) {
 	d := faulty.New(1)
 	s := newServer(t, d)

@@ -10,7 +10,7 @@ import (
 	"spindle/internal/reason"
 )
 
-// The writer's share of a rewrite. All of it runs on the writer's goroutine.
+// This file has the writer's share of a rewrite. All of it runs on the writer's goroutine.
 
 // prepare makes the new increment.
 func (w *writer) prepare(j *rewriting) {
@@ -65,8 +65,8 @@ func (w *writer) prepare(j *rewriting) {
 	go w.log.parts.Core.DoBetween(func() { w.log.freeze(j) })
 }
 
-// firstManifest is the manifest before a rewrite. A log that is turned on may have one of other days.
-// While a server runs no number of an increment comes twice.
+// firstManifest returns the manifest before a rewrite. A log that is turned on may find an old one on disk. While a
+// server runs, no number of an increment is used twice.
 func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	if !j.first && !j.idle {
 		return w.manifest, nil
@@ -78,14 +78,14 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	return m, err
 }
 
-// fail ends a rewrite that has no goroutine any more. Not in a turn.
+// fail ends a rewrite whose goroutine does not run any more. It must not be called in a turn.
 func (w *writer) fail(j *rewriting, err error) {
 	close(j.gone)
 	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
 }
 
-// change has the log written to the new increment, once the old one is whole (aof.R2). If the old one cannot be
-// written, as on a full disk, the writer tries again until the base is there.
+// change directs the log to the new increment, once the old one is complete (aof.R2). If the old one cannot be written,
+// for example on a full disk, the writer tries again until the base is there.
 func (w *writer) change(j *rewriting) {
 	if j.over.Load() && !j.first {
 		w.dropIncr(j)
@@ -139,8 +139,9 @@ func (w *writer) change(j *rewriting) {
 	w.pastChanged(j, size)
 }
 
-// restoreManifest writes the present manifest in the place of one whose writing failed. That one may be on disk all the
-// same, when only its folder could not be synced. It reports whether the files that the failed one names may go.
+// restoreManifest writes the present manifest again after the write of a newer one has failed. The newer one may still
+// be on disk, if only the sync of its folder failed. restoreManifest reports whether the files that the newer one names
+// may be removed.
 func (w *writer) restoreManifest() bool {
 	f := w.folder
 	if w.manifest.empty() {
@@ -150,7 +151,7 @@ func (w *writer) restoreManifest() bool {
 	return w.persist(w.manifest) == nil
 }
 
-// persist puts m in the place of the manifest on disk. The writer's. Errors are logged.
+// persist replaces the manifest on disk by m. Only the writer calls it. Errors are logged.
 func (w *writer) persist(m *manifest) error {
 	err := w.folder.write(m)
 	if err != nil {
@@ -159,8 +160,8 @@ func (w *writer) persist(m *manifest) error {
 	return err
 }
 
-// dropMade removes the increment of a rewrite that was called off before the log used it: the next may have the same
-// name.
+// dropMade removes the increment of a rewrite that was called off before the log used the file. The next rewrite may
+// need the same name.
 func (w *writer) dropMade() {
 	if w.made != nil {
 		w.dropIncr(w.made)
@@ -168,7 +169,7 @@ func (w *writer) dropMade() {
 	}
 }
 
-// dropIncr removes a new increment that has no byte, if it is still there.
+// dropIncr removes a new increment that is still empty, if it is still there.
 func (w *writer) dropIncr(j *rewriting) {
 	if j.file == nil {
 		return
@@ -249,7 +250,8 @@ func (w *writer) adopt(j *rewriting) {
 	go w.log.parts.Core.Do(func() { w.log.finished(j, nil) })
 }
 
-// goOnIn is for a rewrite whose base has the effects that the old file could not take. The rest goes to its increment.
+// goOnIn handles a rewrite whose base has the effects that the old file could not take. Later effects go to the
+// rewrite's increment.
 func (w *writer) goOnIn(j *rewriting) {
 	_ = w.file.Close()
 	s := w.lock()
@@ -261,7 +263,7 @@ func (w *writer) goOnIn(j *rewriting) {
 	j.file = nil
 }
 
-// removeHistory removes the files that a rewrite has replaced, and no history has.
+// removeHistory removes the files that a rewrite has replaced, except those that the history keeps.
 func (w *writer) removeHistory() {
 	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
 		return

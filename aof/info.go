@@ -6,7 +6,7 @@ import (
 	"spindle/internal/info"
 )
 
-// Sections are INFO's figures of the log. Turn only.
+// Sections returns INFO's figures of the log. Turn only.
 func (l *Log) Sections() []info.Section {
 	seconds := func(f func() (time.Duration, bool)) func() int64 {
 		return func() int64 {
@@ -53,7 +53,7 @@ func (l *Log) Sections() []info.Section {
 	}
 }
 
-// lines are the figures of a log that is on.
+// lines writes the figures of a log that is on.
 func (l *Log) lines(w *info.Writer) {
 	if l.state == off {
 		return
@@ -80,8 +80,8 @@ func (l *Log) lines(w *info.Writer) {
 	}
 }
 
-// Forks counts the rewrites, for INFO total_forks: the reference forks for them.
+// Forks counts the rewrites, for INFO total_forks, because Redis forks for them.
 func (l *Log) Forks() int64 { return l.rw.forks }
 
-// ResetStats is CONFIG RESETSTAT's part.
+// ResetStats does the log's part of CONFIG RESETSTAT.
 func (l *Log) ResetStats() { l.rw.forks, l.delayed = 0, 0 }

@@ -13,8 +13,8 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// texts are the log's lines from the first one with from in it, without their heads. Lines that only spindle writes
-// are not among them.
+// texts returns the log's lines from the first one that contains from, without their heads. It leaves out lines that
+// only spindle writes.
 func (s *server) texts(from string) (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +38,7 @@ func (s *server) expect(from string, want ...string) {
 	}
 }
 
-// TestLinesOfARewrite: the log tells of a rewrite's steps in Redis's lines.
+// TestLinesOfARewrite: the log reports the steps of a rewrite in Redis's lines.
 func TestLinesOfARewrite(t *testing.T) {
 	s, _ := begin(t, EverySecond)
 	s.step(1)
@@ -71,7 +71,7 @@ func TestLinesOfARewrite(t *testing.T) {
 		"Background AOF rewrite finished successfully")
 }
 
-// TestLinesOfFaults: a disk that fails in a rewrite, or while the manifest is written, is told of in Redis's lines.
+// TestLinesOfFaults: the log reports disk failures, in a rewrite or in a write of the manifest, in Redis's lines.
 func TestLinesOfFaults(t *testing.T) {
 	const full = "No space left on device"
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestLinesOfFaults(t *testing.T) {
 	}
 }
 
-// TestLinesOfAShortWrite: the log says how much of a write the disk has taken, and why not all.
+// TestLinesOfAShortWrite: the log says how much of a write has reached the disk, and why the rest has not.
 func TestLinesOfAShortWrite(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.waitFor("the writer's sleep", s.resting)
@@ -124,7 +124,7 @@ func TestLinesOfAShortWrite(t *testing.T) {
 	}
 }
 
-// TestLinesOfALoad: a load tells of a torn end, and of a log of before Redis 7, in Redis's lines.
+// TestLinesOfALoad: a load reports a torn end, and a log from before Redis 7, in Redis's lines.
 func TestLinesOfALoad(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
@@ -183,8 +183,7 @@ func TestLinesOfALoad(t *testing.T) {
 	}
 }
 
-// TestFolderThatTakesNoFiles: a log is not switched on in a folder that can only be read, and a rewrite there changes
-// nothing.
+// TestFolderThatTakesNoFiles: a log cannot be switched on in a read-only folder, and a rewrite there changes nothing.
 func TestFolderThatTakesNoFiles(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EROFS, syscall.EACCES} {
 		s, d := begin(t, EverySecond)

@@ -10,11 +10,11 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// listRounds is how many data sets TestListsUnderRewrites makes: with SPINDLE_CRASH_SEEDS as many as that.
+// listRounds is how many data sets TestListsUnderRewrites makes. It grows with SPINDLE_CRASH_SEEDS.
 func listRounds() uint64 { return crashSeeds() / 25 }
 
-// TestListsUnderRewrites: lists that are changed in every way while a base is written from a view come back whole. The
-// base is written late, when the view's lists have been changed already, and what lies scattered is moved in between.
+// TestListsUnderRewrites: lists that change in every way while a base is written from a view come back whole. The base
+// is written late, after the view's lists have changed in the data set. Scattered blocks are moved in between.
 func TestListsUnderRewrites(t *testing.T) {
 	for seed := range listRounds() {
 		d := faulty.New(seed)
@@ -103,7 +103,7 @@ func changeLists(s *server, rng *rand.Rand, n int) {
 	}
 }
 
-// lists is all of them.
+// lists returns the text of all lists.
 func (s *server) lists() (all string) {
 	for i := range listKeys {
 		reply, _ := s.do("LRANGE", fmt.Sprint("l", i), "0", "-1")

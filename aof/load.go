@@ -22,10 +22,10 @@ import (
 	"spindle/internal/reason"
 )
 
-// ErrLoad is a log that cannot be loaded. The server's log says why.
+// ErrLoad means that a log cannot be loaded. The server's log says why.
 var ErrLoad = errors.New("the append-only file cannot be loaded")
 
-// A load is one reading of a whole log.
+// A load is one run that reads a whole log.
 type load struct {
 	ctx    context.Context
 	folder *folder
@@ -38,20 +38,20 @@ type load struct {
 	passed map[string]int // how often each command of this file was passed over
 }
 
-// Target is where a load goes.
+// A Target is what a load fills, and how.
 type Target struct {
-	// Replay is engine.Core.Replay. It is called in turns.
+	// Replay is engine.Core.Replay. The load calls it in turns.
 	Replay func(cl *client.Client, args [][]byte) (passed bool, err error)
-	// CanReplay is engine.Core.CanReplay. It is called in turns.
+	// CanReplay is engine.Core.CanReplay. The load calls it in turns.
 	CanReplay func(args [][]byte) error
-	// Turn runs f in a turn; nil: the caller holds one.
+	// Turn runs f in a turn. It is nil if the caller holds the turn.
 	Turn func(f func())
-	// Into and Options are how the RDB file of a base is read.
+	// Into and Options say how the RDB file of a base is read.
 	Into    func() bgsave.Inserter
 	Options func(name string) bgsave.LoadOptions
 }
 
-// A Loaded is what a load has found.
+// A Loaded is the result of a load.
 type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
@@ -60,7 +60,7 @@ type Loaded struct {
 	cut      int64 // bytes of the last file that were no whole unit, and are cut off
 }
 
-// Truncated says that a damaged end was cut off.
+// Truncated reports whether a damaged end was cut off.
 func (l Loaded) Truncated() bool { return l.cut > 0 }
 
 // files reads every file that m names, in order.
@@ -114,7 +114,7 @@ func (l *load) path(p part) string {
 	return l.folder.path(p.name)
 }
 
-// file reads one file. last says that it is the one whose end may be missing: then that much was cut off it.
+// file reads one file. last means that the file's end may be incomplete. cut is how many bytes were then cut off.
 func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	file, err := l.folder.disk.Open(l.path(p), os.O_RDONLY, 0)
 	if err != nil {
@@ -182,8 +182,8 @@ func (l *load) unreadable(p part, err error) error {
 	return ErrLoad
 }
 
-// preamble reads an RDB file at the beginning of a log, which is a single file of before Redis 7 if old. rest has
-// the bytes read after its end, which is at size.
+// preamble reads an RDB file at the beginning of a log. old means that the log is a single file from before Redis 7.
+// rest has the bytes that were read past the end of the RDB file, and size is the offset of that end.
 func (l *load) preamble(p part, r io.Reader, old bool) (rest []byte, size int64, err error) {
 	what := "RDB base file"
 	if old {
@@ -210,7 +210,7 @@ func (l *load) preamble(p part, r io.Reader, old bool) (rest []byte, size int64,
 	return found.Rest, counted.n - int64(len(found.Rest)), nil
 }
 
-// A counter knows how much was read through it.
+// A counter counts the bytes read through it.
 type counter struct {
 	r io.Reader
 	n int64
@@ -222,7 +222,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readerOf reads p. The caller does not use p any more.
+// readerOf returns a reader of p. The caller must not use p any more.
 func readerOf(p []byte) io.Reader { return &bytesReader{p} }
 
 type bytesReader struct{ p []byte }
@@ -236,7 +236,7 @@ func (b *bytesReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// commands runs what a text holds, a turn for some hundred commands.
+// commands runs the commands of a text. One turn runs some hundred of them.
 func (l *load) commands(s *text) error {
 	progress := l.to.Options("").Progress
 	for {
@@ -271,7 +271,7 @@ func (l *load) commands(s *text) error {
 // nameOf is a command's name in capitals.
 func nameOf(args [][]byte) string { return strings.ToUpper(string(args[0])) }
 
-// logPassed logs which commands of a file were not run.
+// logPassed logs which commands of a file were skipped.
 func (l *load) logPassed(p part) {
 	if len(l.passed) == 0 {
 		return
@@ -284,8 +284,8 @@ func (l *load) logPassed(p part) {
 		p.name, strings.Join(names, ", "))
 }
 
-// known refuses a transaction without an end that has an unknown command. That may be its damaged EXEC, and the bytes
-// after it are then no torn tail.
+// known refuses a transaction without an end that has an unknown command. The unknown command may be its damaged EXEC.
+// The bytes after it are then not a torn tail.
 func (l *load) known(torn commands) (err error) {
 	l.turn(func() {
 		for i := 0; i < len(torn) && err == nil; i++ {
@@ -303,7 +303,7 @@ func (l *load) turn(f func()) {
 	l.to.Turn(f)
 }
 
-// truncated is the end of a file whose last unit is not whole. It answers how much was cut off.
+// truncated handles a file whose last unit is incomplete. It returns how much it has cut off.
 func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	switch {
 	case !last:
@@ -325,7 +325,7 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	return s.where.at - s.where.offset, nil
 }
 
-// cutFile cuts a file, for good.
+// cutFile truncates a file to size, durably.
 func cutFile(d disk.System, path string, size int64) error {
 	file, err := d.Open(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -338,8 +338,8 @@ func cutFile(d disk.System, path string, size int64) error {
 	return file.Sync()
 }
 
-// complainOfWriting logs which step of writing a manifest has failed, in the lines that Redis writes. Other errors have
-// their own lines.
+// complainOfWriting logs which step of writing a manifest has failed, in Redis's lines. Other errors have their own
+// lines.
 func complainOfWriting(log *logging.Logger, f *folder, err error) {
 	failed := (*disk.StepError)(nil)
 	if !errors.As(err, &failed) {
@@ -360,7 +360,7 @@ func complainOfWriting(log *logging.Logger, f *folder, err error) {
 	}
 }
 
-// complainOfManifest logs what is wrong with a manifest, in the lines that Redis writes.
+// complainOfManifest logs what is wrong with a manifest, in Redis's lines.
 func complainOfManifest(log *logging.Logger, path string, err error) {
 	damaged := (*ManifestError)(nil)
 	if !errors.As(err, &damaged) {

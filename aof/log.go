@@ -14,7 +14,7 @@ import (
 	"spindle/protocol"
 )
 
-// Parts is what a Log is joined to.
+// Parts are what a Log needs from its server.
 type Parts struct {
 	Core     *engine.Core
 	Settings *Settings
@@ -22,25 +22,27 @@ type Parts struct {
 	Disk     disk.System    // nil: the operating system's
 	Dir      func() string  // the server's folder, as it is now
 	Gate     *protocol.Gate // holds replies back until the disk has their effects
-	// Fatal ends the process: under appendfsync always no reply may leave any more. The log has said why.
+	// Fatal ends the process: under appendfsync always no reply may leave any more. The log has given the reason
+	// before.
 	Fatal func()
-	// Base is how the RDB file of a base is written. It is called in the turn that freezes.
+	// Base returns how the RDB file of a base is written. It is called in the turn that freezes the view.
 	Base func() bgsave.Options
 	// Saving reports whether a snapshot is being saved. A rewrite waits for its end.
 	Saving func() bool
-	// Held reports whether the data here must not become the log's. A copy of the primary's data is taking their place,
-	// or its load has failed. No rewrite begins meanwhile; nil: never.
+	// Held reports whether the present data must not go into the log. That is so while a copy of the primary's data
+	// replaces them, and after its load has failed. No rewrite begins meanwhile. nil means never.
 	Held func() bool
-	// Changed runs in a turn when Refusal, or what is under way, may have changed.
+	// Changed runs in a turn after a possible change of Refusal or of the work under way.
 	Changed func()
-	// Latency is part.Listeners.Latency; past the threshold it is told in a turn.
+	// Latency is part.Listeners.Latency. It is called in a turn for each event past the threshold.
 	Latency func(event string, took time.Duration)
 	Now     func() time.Time
-	// Room is how many bytes may wait for the disk, if fewer than aof-buffer-limit. Turn only; nil: not fewer.
+	// Room returns how many bytes may wait for the disk, if that is less than aof-buffer-limit. Turn only. nil means
+	// that aof-buffer-limit holds.
 	Room func() int64
 }
 
-// A state is how far a log is.
+// A state says whether a log is off, waits for its first base, or is on.
 type state uint8
 
 const (
@@ -51,9 +53,9 @@ const (
 
 // A Log is the sink that writes the append-only file. Turn only, unless a method says otherwise.
 //
-// aof.L1. A turn's effects are in the buffer when TurnDone is over. With appendfsync always the gate is then shut for
-// that turn, so that its replies stay until the writer has synced them. While a turn runs its posts stay, too.
-// aof.L2. A turn waits for a disk only in Flush, and when it writes its effects while the writer sleeps.
+// aof.L1. When TurnDone returns, the turn's effects are in the buffer. With appendfsync always, the gate is then shut
+// for the turn: its replies wait until the writer has synced the effects. While the turn runs, its posts wait too.
+// aof.L2. A turn waits for a disk only in Flush, and when it writes its effects itself while the writer sleeps.
 type Log struct {
 	parts  Parts
 	set    *Settings
@@ -90,7 +92,7 @@ type Log struct {
 	removing int // removals of a backup's files that are under way
 }
 
-// NewLog joins a log to its server. It is off.
+// NewLog returns a log for the server that p describes. The log is off.
 func NewLog(p Parts) *Log {
 	if p.Disk == nil {
 		p.Disk = disk.OS
@@ -104,7 +106,7 @@ func NewLog(p Parts) *Log {
 	return l
 }
 
-// Locate has the log lie in the server's folder. The log is off.
+// Locate places the log in the server's folder. The log must be off.
 func (l *Log) Locate() {
 	dir := l.parts.Dir()
 	name, path := l.set.FileName.Get(), filepath.Join(dir, l.set.DirName.Get())
@@ -171,7 +173,7 @@ func (l *Log) TurnDone() {
 	}
 }
 
-// relax lets a turn's posts leave while it runs.
+// relax lets the posts of a turn leave while the turn runs.
 func (l *Log) relax() {
 	if l.strict {
 		l.strict = false
@@ -187,7 +189,7 @@ func (l *Log) spared() bool {
 	return l.set.NoSyncOnRewrite.Get() && (l.rw.job != nil || l.parts.Saving())
 }
 
-// weigh updates the limit of bytes that may wait for the disk.
+// weigh updates the limit on the bytes that may wait for the disk.
 func (l *Log) weigh() {
 	l.limit = l.set.BufferLimit.Get()
 	if l.parts.Room != nil {
@@ -225,7 +227,7 @@ func (l *Log) release() {
 	}
 }
 
-// Tick is the log's share of the core's 100 ms duty.
+// Tick is the log's share of the core's duty that runs every 100 ms.
 func (l *Log) Tick(int64) {
 	l.look()
 	now := l.parts.Now()
@@ -250,8 +252,8 @@ func (l *Log) Tick(int64) {
 	l.watchStall(now)
 }
 
-// syncIsDue reports whether a tick asks for a sync. Under always replies do, but no reply waits for bytes that were
-// written under another policy.
+// syncIsDue reports whether a tick must ask for a sync. Under always, replies ask for syncs, but no reply waits for
+// bytes that were written under another policy.
 func (l *Log) syncIsDue(now time.Time) bool {
 	switch policy := l.set.Fsync.Get(); {
 	case l.spared():
@@ -270,7 +272,7 @@ const (
 	stallAfter = 2 * time.Second // a sync that keeps bytes from the file for longer is counted
 )
 
-// watchStall counts the syncs that keep bytes from the file for stallAfter.
+// watchStall counts the syncs that have kept bytes from the file for stallAfter.
 func (l *Log) watchStall(now time.Time) {
 	switch {
 	case !l.w.syncStalls():
@@ -285,7 +287,7 @@ func (l *Log) watchStall(now time.Time) {
 	}
 }
 
-// look takes the writer's news: trouble, its end, and slow events.
+// look handles the writer's news: the start and the end of trouble, and slow events.
 func (l *Log) look() {
 	events, distrust := l.w.takeNews()
 	for _, e := range events {
@@ -310,7 +312,7 @@ func (l *Log) look() {
 	l.serveWaits()
 }
 
-// Refusal is the error for refused writes; nil: they are not refused.
+// Refusal returns the error for refused writes, or nil if writes are allowed.
 func (l *Log) Refusal() *protocol.Error {
 	if l.state == off {
 		return nil
@@ -324,10 +326,10 @@ func (l *Log) Refusal() *protocol.Error {
 // Durable reports whether replies wait for the disk.
 func (l *Log) Durable() bool { return l.state != off && l.durable() }
 
-// Path is where the manifest lies.
+// Path returns the path of the manifest.
 func (l *Log) Path() string { return l.folder.manifestPath() }
 
-// Wrote notes the log's offset after a command of cl: its WAITAOF waits for that.
+// Wrote notes the log's offset after a command of cl. A later WAITAOF of cl waits for this offset.
 func (l *Log) Wrote(cl *client.Client) {
 	if l.attached {
 		cl.LogOffset = l.w.end()
@@ -337,24 +339,24 @@ func (l *Log) Wrote(cl *client.Client) {
 // On reports whether the log is on, or is being turned on.
 func (l *Log) On() bool { return l.state != off }
 
-// HistoryChanged is CONFIG SET aof-disable-auto-gc. It removes the kept files, unless they are to stay.
+// HistoryChanged applies CONFIG SET aof-disable-auto-gc. It removes replaced files, unless the setting keeps them.
 func (l *Log) HistoryChanged() {
 	if l.state != off {
 		l.w.do(0, l.w.removeHistory)
 	}
 }
 
-// Waiting reports whether the first rewrite is not done: the files are not the data set.
+// Waiting reports whether the first rewrite is not done. The files then do not hold the data set.
 func (l *Log) Waiting() bool { return l.state == waiting }
 
-// SyncingFor is how long the sync under way has taken so far; 0: none is.
+// SyncingFor returns how long the running sync has taken so far, or 0 if none runs.
 func (l *Log) SyncingFor() time.Duration { return l.w.syncingFor() }
 
-// Failure is why the file cannot be written, in the system's words; "": it can.
+// Failure returns why the file cannot be written, in the system's words, or "" if it can.
 func (l *Log) Failure() string { return l.w.refusal() }
 
-// Memory is the buffer's memory.
+// Memory returns the memory of the buffer.
 func (l *Log) Memory() int64 { return l.w.memory() }
 
-// SetFlushSleep is DEBUG AOF-FLUSH-SLEEP: the writer rests for so long before each write.
+// SetFlushSleep is DEBUG AOF-FLUSH-SLEEP: the writer sleeps for d before each write.
 func (l *Log) SetFlushSleep(d time.Duration) { l.w.rest.Store(int64(d)) }

@@ -18,14 +18,14 @@ import (
 
 // A manifest is the list of the files that make up the data set, in the order in which they are loaded.
 //
-//	file appendonly.aof.2.base.rdb seq 2 type b      the data set as it was when the last rewrite began
-//	file appendonly.aof.1.incr.aof seq 1 type h      what a rewrite has replaced, and nobody has removed yet
+//	file appendonly.aof.2.base.rdb seq 2 type b      the data set at the beginning of the last rewrite
+//	file appendonly.aof.1.incr.aof seq 1 type h      replaced by a rewrite, and not removed yet
 //	file appendonly.aof.2.incr.aof seq 2 type i      every change since, in one file or several
 //
 // aof.M1. There is at most one base. Increments stand in ascending order of their numbers.
 // aof.M2. The file on disk is always a whole manifest: it is replaced by a rename, and the folder is synced.
-// aof.M3. A server that writes to a log's files holds its lock, a file next to them. Two servers on one log would tear
-// it.
+// aof.M3. A server that writes to a log's files holds the log's lock, a file next to them. Two servers that write to
+// one log would damage it.
 // Source: the manifest's description in redis.conf of Redis 7.
 type manifest struct {
 	base    *part
@@ -48,10 +48,10 @@ const (
 	typeIncr    = 'i'
 )
 
-// longestLine is how many bytes of a line there may be, its end included.
+// longestLine is the greatest length of a line in bytes, with its line end.
 const longestLine = 1024
 
-// A ManifestError is a manifest that cannot be believed.
+// A ManifestError describes a manifest that is not valid.
 type ManifestError struct {
 	Line   int    // from 1; 0: the file as a whole
 	Text   string // the line
@@ -72,7 +72,7 @@ var (
 
 // parseManifest reads a manifest's text.
 //
-// Errors: a *ManifestError, which says in which line.
+// Errors: a *ManifestError with the number of the line.
 func parseManifest(text []byte) (*manifest, error) {
 	m, last, number := &manifest{}, int64(0), 0
 	for len(text) > 0 {
@@ -98,7 +98,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	return m, nil
 }
 
-// add takes one line over. last is the number of the last increment. It answers why it cannot.
+// add reads one line into m. last is the number of the last increment. It returns why the line is not valid, or "".
 func (m *manifest) add(line string, last *int64) (reason string) {
 	words, err := setting.SplitArgs(line)
 	if err != nil || len(words) < 6 || len(words)%2 != 0 {
@@ -144,7 +144,7 @@ func (m *manifest) add(line string, last *int64) (reason string) {
 	return ""
 }
 
-// leadingNumber reads a number as C's atoll does: what follows it does not matter, and what is none is 0.
+// leadingNumber reads a number as C's atoll does: it ignores what follows the number, and returns 0 if there is none.
 func leadingNumber(s string) (n int64) {
 	end := 0
 	if end < len(s) && (s[end] == '-' || s[end] == '+') {
@@ -160,7 +160,7 @@ func leadingNumber(s string) (n int64) {
 	return n
 }
 
-// text is the manifest as it stands in its file.
+// text returns the manifest in the form of its file.
 func (m *manifest) text() []byte {
 	var b bytes.Buffer
 	line := func(p part, kind byte) {
@@ -182,7 +182,7 @@ func (m *manifest) text() []byte {
 	return b.Bytes()
 }
 
-// needsQuotes says that a name would not be read back as one word.
+// needsQuotes reports whether a name without quotes would not be read back as one word.
 func needsQuotes(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c >= 0x7f || c == '"' || c == '\'' || c == '\\' || c == '#' {
@@ -192,7 +192,7 @@ func needsQuotes(name string) bool {
 	return name == ""
 }
 
-// clone is a manifest that may be changed while m stays as it is.
+// clone returns a copy that may be changed while m stays as it is.
 func (m *manifest) clone() *manifest {
 	c := *m
 	if m.base != nil {
@@ -203,7 +203,7 @@ func (m *manifest) clone() *manifest {
 	return &c
 }
 
-// parts are the files that are loaded, in order.
+// parts returns the files that are loaded, in order.
 func (m *manifest) parts() []part {
 	if m.base == nil {
 		return m.incrs
@@ -211,10 +211,10 @@ func (m *manifest) parts() []part {
 	return append([]part{*m.base}, m.incrs...)
 }
 
-// empty says that there is nothing to load.
+// empty reports whether there is nothing to load.
 func (m *manifest) empty() bool { return m.base == nil && len(m.incrs) == 0 }
 
-// replaceBase has base stand for everything but the last keep increments, which become history.
+// replaceBase makes base replace everything but the last keep increments. The replaced files become history.
 func (m *manifest) replaceBase(base part, keep int) {
 	if m.base != nil {
 		m.history = append(m.history, *m.base)
@@ -225,8 +225,9 @@ func (m *manifest) replaceBase(base part, keep int) {
 	m.incrs = slices.Clone(m.incrs[cut:])
 }
 
-// nextIncr is the increment after all that m has. No history has its name: files of the manifest's go, whatever is in
-// them, and those of taken must stay as they are. taken may be nil.
+// nextIncr returns the increment that follows all increments of m. Its name is not in m's history, because those files
+// will be removed, whatever they hold. Its name is not in taken either, because those files must stay. taken may be
+// nil.
 func (f *folder) nextIncr(m *manifest, taken *history) part {
 	next := part{f.incrName(m.incrSeq + 1), m.incrSeq + 1}
 	for taken.took(next.name) || slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
@@ -236,7 +237,7 @@ func (f *folder) nextIncr(m *manifest, taken *history) part {
 	return next
 }
 
-// A folder is where a log's files lie, and how they are called. It never changes: a log that moves has another.
+// A folder is the place and the names of a log's files. It never changes: a log that moves gets a new folder.
 type folder struct {
 	disk disk.System
 	root string // the server's folder, where a log of before Redis 7 lies
@@ -247,15 +248,15 @@ type folder struct {
 	release func() // gives the lock back (aof.M3); nil: it is not held
 }
 
-// The ends of two file names, after appendfilename.
+// The suffixes of two file names, after appendfilename.
 const (
 	manifestSuffix = ".manifest"
 	lockSuffix     = ".lock"
 )
 
-// claim takes the log for this process (aof.M3). Any goroutine; it does not wait.
+// claim locks the log for this process (aof.M3). Any goroutine; it does not wait.
 //
-// Errors: disk.ErrLocked, if another server has it; the system's.
+// Errors: disk.ErrLocked, if another server has the lock; the system's.
 func (f *folder) claim() (err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -268,7 +269,7 @@ func (f *folder) claim() (err error) {
 	return err
 }
 
-// unclaim lets another server have the log. Any goroutine.
+// unclaim unlocks the log for other servers. Any goroutine.
 func (f *folder) unclaim() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -278,7 +279,7 @@ func (f *folder) unclaim() {
 	}
 }
 
-// lies says whether the folder is at that place.
+// lies reports whether the folder has this root, directory and name.
 func (f *folder) lies(root, dir, name string) bool {
 	return f.root == root && f.dir == dir && f.name == name
 }
@@ -294,7 +295,7 @@ func (f *folder) rewriteTemporary() string   { return filepath.Join(f.root, rewr
 func (f *folder) exists(path string) bool    { return disk.Exists(f.disk, path) }
 func (f *folder) size(p part) (int64, error) { return f.disk.Size(f.path(p.name)) }
 
-// baseName is the name of a base in one of its two forms.
+// baseName returns the name of a base in one of its two formats.
 func (f *folder) baseName(seq int64, rdb bool) string {
 	form := "aof"
 	if rdb {
@@ -303,10 +304,10 @@ func (f *folder) baseName(seq int64, rdb bool) string {
 	return fmt.Sprintf("%s.%d.base.%s", f.name, seq, form)
 }
 
-// rewriteName is the temporary file of this process's rewrite.
+// rewriteName returns the name of the temporary file of this process's rewrite.
 func rewriteName() string { return fmt.Sprintf("temp-rewriteaof-bg-%d.aof", os.Getpid()) }
 
-// read reads the manifest. A file that is not there is an empty manifest.
+// read reads the manifest. A missing file is an empty manifest.
 //
 // Errors: a *ManifestError, or the system's.
 func (f *folder) read() (*manifest, error) {
@@ -320,12 +321,12 @@ func (f *folder) read() (*manifest, error) {
 	return parseManifest(text)
 }
 
-// write puts m in the place of the manifest on disk (aof.M2).
+// write replaces the manifest on disk by m (aof.M2).
 func (f *folder) write(m *manifest) error {
 	return disk.WriteWhole(f.disk, f.manifestPath(), f.temporaryManifest(), m.text())
 }
 
-// apart says whether the log is one file of before Redis 7, which still lies in the server's folder.
+// apart reports whether the log is a single file from before Redis 7, which still lies in the server's folder.
 func (f *folder) apart(m *manifest) bool {
 	if !f.exists(f.oldPath()) {
 		return false

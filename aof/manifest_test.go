@@ -8,7 +8,8 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// TestManifestTexts: what Redis accepts is read, what it refuses is refused with the same words, in the same line.
+// TestManifestTexts: the manifests that Redis accepts are read. Those that Redis refuses are refused with the same
+// words, for the same line.
 func TestManifestTexts(t *testing.T) {
 	const base, incr = "file a.1.base.rdb seq 1 type b\n", "file a.1.incr.aof seq 1 type i\n"
 	for _, c := range []struct {
@@ -87,7 +88,7 @@ func TestManifestPowerCut(t *testing.T) {
 	}
 }
 
-// TestUpgradePowerCut: a log of before Redis 7 is taken over whole, whenever the power goes off meanwhile.
+// TestUpgradePowerCut: a log from before Redis 7 is taken over whole, even if the power goes off meanwhile.
 func TestUpgradePowerCut(t *testing.T) {
 	for seed := range uint64(300) {
 		d := faulty.New(seed)

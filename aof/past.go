@@ -7,12 +7,12 @@ import (
 	"spindle/internal/reason"
 )
 
-// The writer's share of the history. All of it runs on the writer's goroutine, but openPast, which runs before the
-// first client.
+// This file has the writer's share of the history. All of it runs on the writer's goroutine, except openPast, which
+// runs before the first client.
 
-// openPast begins the history at start, after the manifest m and its files are there. After a crash the index may lack
-// the last step of the manifest. Increments that the manifest has after the index's last one adjoin it (aof.R2).
-// Without such a link a stretch begins.
+// openPast begins the history at start, after the manifest m and its files exist. After a crash the index may lack the
+// last step of the manifest. Increments in the manifest that follow the index's last one adjoin it (aof.R2). If none
+// does, a new stretch begins.
 func (w *writer) openPast(m *manifest) {
 	w.past = nil
 	if !w.log.set.Past.Get().on() {
@@ -43,7 +43,7 @@ func (w *writer) openPast(m *manifest) {
 	w.measure()
 }
 
-// readPast reads the index. A damaged one is put aside.
+// readPast reads the index. It renames a damaged one.
 func (w *writer) readPast() *history {
 	f, log := w.folder, w.log.parts.Log
 	h, err := f.readHistory()
@@ -60,7 +60,7 @@ func (w *writer) readPast() *history {
 	return &history{}
 }
 
-// beginPast adds what the manifest names as another stretch.
+// beginPast adds the files of the manifest as a new stretch.
 func (w *writer) beginPast(m *manifest) {
 	if m.base == nil || len(m.incrs) == 0 {
 		return
@@ -81,8 +81,8 @@ func (w *writer) beginPast(m *manifest) {
 	}
 }
 
-// shutPast notes the size of the increment that the log leaves. The file may have had a damaged end, so the disk is
-// asked.
+// shutPast notes the size of the increment that the log leaves. It asks the disk, because the file's damaged end may
+// have been cut off.
 func (w *writer) shutPast() {
 	if p := w.past.live(); p != nil {
 		size, err := w.folder.disk.Size(w.folder.path(p.name))
@@ -93,7 +93,8 @@ func (w *writer) shutPast() {
 	}
 }
 
-// pastChanged is after the log has gone on in another increment, at the cut of j. The old one is whole.
+// pastChanged updates the history after the log has switched to the increment of j, at the cut. The old increment is
+// complete.
 func (w *writer) pastChanged(j *rewriting, oldSize int64) {
 	if w.past == nil || !w.startPast() {
 		return // a history begins with a base
@@ -104,7 +105,7 @@ func (w *writer) pastChanged(j *rewriting, oldSize int64) {
 	w.keepPast()
 }
 
-// pastAdopted is after the manifest has named the base of j.
+// pastAdopted updates the history after the manifest has named the base of j.
 func (w *writer) pastAdopted(j *rewriting) {
 	if !w.startPast() || j.idle {
 		return
@@ -122,8 +123,8 @@ func (w *writer) pastAdopted(j *rewriting) {
 	w.keepPast()
 }
 
-// startPast reports whether a history is kept. One that is asked for since the start begins with what the manifest
-// names.
+// startPast reports whether a history is kept. If the setting was turned on after the start, the history begins with
+// the files of the manifest.
 func (w *writer) startPast() bool {
 	switch on := w.log.set.Past.Get().on(); {
 	case !on && w.past != nil:
@@ -138,8 +139,8 @@ func (w *writer) startPast() bool {
 	return w.past != nil
 }
 
-// keepPast removes what is too old or too much, and writes the index. A disk that does not take it is tried again with
-// the next change. No file goes before the index says so.
+// keepPast removes files that are too old or too much, and writes the index. If the write fails, the next change tries
+// again. No file is removed before the index on disk marks it.
 func (w *writer) keepPast() {
 	if w.past == nil {
 		return

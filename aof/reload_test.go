@@ -9,7 +9,7 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// spoil appends what is no whole command to the increment that a server writes.
+// spoil appends text, which is not a whole command, to the increment that a server writes.
 func spoil(t *testing.T, d disk.System, text string) {
 	t.Helper()
 	file, err := d.Open("appendonlydir/appendonly.aof.1.incr.aof", os.O_WRONLY|os.O_APPEND, 0)
@@ -21,8 +21,8 @@ func spoil(t *testing.T, d disk.System, text string) {
 	}
 }
 
-// TestReloadCutsTheEnd: DEBUG LOADAOF cuts a damaged end off the increment that the server writes. A write that
-// fails later is cut back to the new end, and the next effects are in the right database.
+// TestReloadCutsTheEnd: DEBUG LOADAOF cuts a damaged end off the increment that the server writes. A write that fails
+// later is cut back to the new end. The next effects go to the right database.
 func TestReloadCutsTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

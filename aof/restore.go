@@ -18,7 +18,8 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Past is a log whose files are read to make the data set of an earlier moment again. A server may be writing to it.
+// A Past is a log whose files are read to restore the data set of an earlier moment. A server may write to the log
+// meanwhile.
 //
 // Owner: its caller, one goroutine. It changes no file of the log.
 type Past struct {
@@ -35,7 +36,7 @@ type Moment struct {
 	ByOffset bool
 }
 
-// String is the moment for people.
+// String returns the moment in readable form.
 func (m Moment) String() string {
 	if m.ByOffset {
 		return fmt.Sprintf("offset %d", m.Offset)
@@ -56,7 +57,7 @@ type PastFile struct {
 
 // OpenPast opens the past of a log. path is the manifest, the folder of the log, or the server's folder.
 //
-// Errors: the system's; *ManifestError; an index that is damaged.
+// Errors: the system's; *ManifestError; errHistory.
 func OpenPast(d disk.System, path string) (*Past, error) {
 	manifestPath, err := findManifest(d, path)
 	if err != nil {
@@ -65,7 +66,7 @@ func OpenPast(d disk.System, path string) (*Past, error) {
 	dir, name := filepath.Split(manifestPath)
 	p := &Past{folder: &folder{disk: d, dir: filepath.Clean(dir), name: strings.TrimSuffix(name, manifestSuffix)}}
 	p.folder.root = filepath.Dir(p.folder.dir)
-	// A server replaces both files whole. If it did so between the two reads, they are read again.
+	// A server replaces each file by a rename. If it did so between the two reads, both are read again.
 	for range 3 {
 		if p.manifest, err = p.folder.read(); err != nil {
 			return nil, err
@@ -108,8 +109,8 @@ func findManifest(d disk.System, path string) (string, error) {
 	return "", fmt.Errorf("%s has several append-only files; name one: %s", path, strings.Join(found, ", "))
 }
 
-// addPresent adds what the manifest names, if the index does not have it: no history is kept, or another server wrote
-// the log.
+// addPresent adds the files of the manifest that the index lacks. It lacks them if no history is kept, or if another
+// server wrote the log.
 func (p *Past) addPresent() {
 	m, h := p.manifest, p.history
 	if m.base == nil || len(m.incrs) == 0 || h.has(m.base.name) {
@@ -135,7 +136,7 @@ func (p *Past) addPresent() {
 	}
 }
 
-// Files are all files of the past, by offset. A base comes before the increment at its offset.
+// Files returns all files of the past, by offset. A base comes before the increment at its offset.
 func (p *Past) Files() (all []PastFile) {
 	size := func(name string) int64 {
 		n, err := p.folder.disk.Size(p.folder.path(name))
@@ -174,7 +175,7 @@ func (p *Past) Files() (all []PastFile) {
 	return all
 }
 
-// A Route is how the data set of a moment is made: a base, and increments, of which the last one is cut.
+// A Route is how the data set of a moment is restored: a base and increments, of which the last one is cut.
 type Route struct {
 	Moment Moment
 	Base   string
@@ -185,7 +186,7 @@ type Route struct {
 	Skips  []string  // why later bases do not serve
 }
 
-// A NoRouteError says why the data set of a moment cannot be had, and what can.
+// A NoRouteError says why the data set of a moment cannot be restored, and which moments can.
 type NoRouteError struct {
 	Moment Moment
 	Why    []string
@@ -200,7 +201,7 @@ func (e *NoRouteError) Error() string {
 	return text
 }
 
-// Route finds the way to a moment. It reads the base that it chooses, and the increments after it, to their ends.
+// Route finds the files for a moment. It reads the base that it chooses, and the increments after it, to their ends.
 //
 // Errors: *NoRouteError; the system's.
 func (p *Past) Route(ctx context.Context, m Moment) (*Route, error) {
@@ -240,7 +241,7 @@ func (p *Past) Route(ctx context.Context, m Moment) (*Route, error) {
 	return nil, failed
 }
 
-// from tries the way from one base. why says what is in the way.
+// from tries to reach the moment from one base. why says why that is not possible.
 func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why string, err error) {
 	if why := p.checkBase(ctx, b); why != "" {
 		return nil, why, ctx.Err()
@@ -293,7 +294,8 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 	return r, "", nil
 }
 
-// after is the increment that begins the stretch after the one that last ends; nil: there is none.
+// after returns the increment that begins the next stretch, after the stretch that ends with last. It returns nil if
+// there is none.
 func (p *Past) after(last pastIncr) *pastIncr {
 	i := slices.Index(p.history.incrs, last)
 	if i+1 < len(p.history.incrs) {
@@ -302,7 +304,7 @@ func (p *Past) after(last pastIncr) *pastIncr {
 	return nil
 }
 
-// checkBase reads a base whole. It returns what is wrong with it.
+// checkBase reads a whole base. It returns what is wrong with the base, or "".
 func (p *Past) checkBase(ctx context.Context, b pastBase) (why string) {
 	f, err := p.folder.disk.Open(p.folder.path(b.name), os.O_RDONLY, 0)
 	switch {
@@ -337,7 +339,7 @@ func (p *Past) checkBase(ctx context.Context, b pastBase) (why string) {
 	return ""
 }
 
-// A damagedError is an increment that cannot be read up to the moment.
+// A damagedError names an increment that cannot be read up to the moment.
 type damagedError struct {
 	name string
 	at   int64
@@ -348,8 +350,9 @@ func (e *damagedError) Error() string {
 	return fmt.Sprintf("%s is damaged at %d: %v", e.name, e.at, e.err)
 }
 
-// scan reads an increment up to limit bytes or the moment. cut is where it ends: after a whole unit. last is the second
-// of the last annotation before the cut; 0: none. reached says that the cut is the moment's, and what follows is later.
+// scan reads an increment, up to limit bytes or up to the moment. cut is the offset where it stops, after a whole unit.
+// last is the second of the last annotation before the cut, or 0. reached means that the bytes after the cut are later
+// than the moment.
 func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cut, last int64, reached bool,
 	err error) {
 	f, err := p.folder.disk.Open(p.folder.path(name), os.O_RDONLY, 0)
@@ -383,7 +386,7 @@ func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cu
 	}
 }
 
-// stillServes says which moments can be had although m cannot.
+// stillServes describes the moments that can be restored although m cannot.
 func (p *Past) stillServes(ctx context.Context, m Moment) string {
 	var good []string
 	for _, b := range p.history.bases {
@@ -397,10 +400,10 @@ func (p *Past) stillServes(ctx context.Context, m Moment) string {
 	return "The moments of these bases can still be had: " + strings.Join(good, ", ") + "."
 }
 
-// Write makes a folder on which a server starts with the data set of the route's moment. into must not exist, or be
-// empty. Whole files are linked where the file system allows, else copied.
+// Write makes a folder on which a server can start with the data set of the route's moment. into must not exist, or
+// must be empty. Whole files are linked where the file system allows, otherwise copied.
 //
-// Errors: the system's. It then removes what it has made.
+// Errors: the system's. Write then removes what it has made.
 func (p *Past) Write(ctx context.Context, r *Route, into string) (err error) {
 	d := p.folder.disk
 	if names, err := d.ReadDir(into); err == nil && len(names) > 0 {
@@ -511,7 +514,7 @@ func (p *Past) LastCommands(ctx context.Context, r *Route, n int) (lines []strin
 	}
 }
 
-// shown is a command for people.
+// shown returns a command in readable form.
 func shown(args [][]byte) string {
 	var words []string
 	for i, arg := range args {
@@ -528,8 +531,8 @@ func shown(args [][]byte) string {
 	return strings.Join(words, " ")
 }
 
-// Folder is the folder of the log's files.
+// Folder returns the folder of the log's files.
 func (p *Past) Folder() string { return p.folder.dir }
 
-// Name is the log's name, which its files begin with.
+// Name returns the log's name, with which its files' names begin.
 func (p *Past) Name() string { return p.folder.name }

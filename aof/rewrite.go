@@ -19,18 +19,19 @@ import (
 	"spindle/internal/reason"
 )
 
-// A rewrite makes a new base from a view, while effects go to a new increment:
+// A rewrite makes a new base from a view, a snapshot of the data set. Meanwhile, effects go to a new increment, which
+// begins at the cut:
 //
 //	turn     startRewrite      freeze: view, cut in the buffer           finished
 //	writer        └▶ prepare ──┘   └▶ switch files at the cut   adopt ──┘   └▶ remove history
 //	rewriter                       └▶ write the base ───────────┘
 //
-// aof.R1. The view and the cut are taken in one turn, between two outermost commands. A unit is in the base or in the
-// new increment, never in both, never in neither.
-// aof.R2. An increment is in the manifest before it has a byte, and only when the one before it is whole and synced. So
-// only the last increment may have lost its end.
-// aof.R3. The manifest names a base only when that is whole and synced. Until then it names the files that the base
-// replaces.
+// aof.R1. The view and the cut are taken in one turn, between two outermost commands. So each unit is in exactly one of
+// the base and the new increment.
+// aof.R2. The manifest lists an increment before its first byte is written. Before that, the previous increment is
+// complete and synced. So only the last increment may be truncated.
+// aof.R3. The manifest names a base only when the base is complete and synced. Until then it names the files that the
+// base replaces.
 type rewrites struct {
 	job       *rewriting
 	last      *rewriting // that had a temporary file
@@ -51,7 +52,7 @@ type rewrites struct {
 	notBefore    time.Time
 }
 
-// A rewriting is a rewrite under way.
+// A rewriting is one running rewrite.
 type rewriting struct {
 	began  time.Time
 	first  bool // the log had no data set on disk
@@ -79,7 +80,7 @@ var (
 // Rewriting reports whether a rewrite is under way.
 func (l *Log) Rewriting() bool { return l.rw.job != nil }
 
-// rewrite is BGREWRITEAOF: it starts a rewrite, or schedules one.
+// rewrite runs BGREWRITEAOF: it starts a rewrite, or schedules one.
 func (l *Log) rewrite(inTransaction bool) (scheduled bool, err error) {
 	switch {
 	case l.rw.job != nil:
@@ -128,8 +129,8 @@ func (l *Log) tickRewrite(now time.Time) {
 	}
 }
 
-// pastIsDue reports whether the history needs a base: it has none yet, or the last one is too old. A quarter of the
-// time that is kept is too old. Without that a history could not be cut to its time.
+// pastIsDue reports whether the history needs a base: it has none yet, or the last one is older than a quarter of the
+// time to keep. Without newer bases, the history could not be cut to its time.
 func (l *Log) pastIsDue(now time.Time) bool {
 	k := l.set.Past.Get()
 	if l.state != on || !k.on() {
@@ -143,10 +144,10 @@ func (l *Log) pastIsDue(now time.Time) bool {
 	return false
 }
 
-// pastLeastMs is the least age of a base that the history asks another one for.
+// pastLeastMs is the youngest age of a base at which the history asks for another.
 const pastLeastMs = 60_000
 
-// After three failures tries are made ever more rarely.
+// After three failures, retries become rarer each time.
 const (
 	limitFailures = 3
 	delayFirst    = time.Minute
@@ -189,7 +190,7 @@ func (l *Log) startRewrite() {
 }
 
 // freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While DEBUG LOADAOF reads the log, or slots
-// move here, it waits for a tick: half a data set is not frozen.
+// move here, it waits for a later tick, because the data set is incomplete.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
@@ -220,8 +221,8 @@ func (l *Log) freeze(j *rewriting) {
 	go l.writeBase(j, view, f, o, rdb)
 }
 
-// warnOfReaders logs which servers can load a base of the described data set, if not every one of Redis 7 can. Bloom
-// filters count until the data set is emptied, also if they are deleted.
+// warnOfReaders logs which servers can load a base with the described data, if not every server of Redis 7 can. Deleted
+// Bloom filters count too, until the data set is emptied.
 func (l *Log) warnOfReaders(o bgsave.Options) {
 	needs, of := "", o.Header
 	switch {
@@ -241,7 +242,8 @@ func (l *Log) warnOfReaders(o bgsave.Options) {
 	}
 }
 
-// temporary is the file in which a rewrite writes its base. One that was called off may still have another one.
+// temporary returns the file in which a rewrite writes its base. A rewrite that was called off may still use another
+// file.
 func (l *Log) temporary(j *rewriting) string {
 	name := l.folder.rewriteTemporary()
 	if last := l.rw.last; last != nil {
@@ -256,7 +258,7 @@ func (l *Log) temporary(j *rewriting) string {
 	return name
 }
 
-// baseFile says how a base is written to disk. The log's lines are those of Redis.
+// baseFile returns how a base is written to disk. The log's lines are those of Redis.
 func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
 	dir, log := l.folder.dir, l.parts.Log
 	f := bgsave.FileOptions{Path: l.folder.path(name), Temp: temp, Disk: l.folder.disk, Log: log}
@@ -281,7 +283,7 @@ func (l *Log) baseFile(name, temp string) bgsave.FileOptions {
 	return f
 }
 
-// writeBase writes the new base. It has its own goroutine.
+// writeBase writes the new base. It runs on its own goroutine.
 func (l *Log) writeBase(j *rewriting, view *keyspace.View, f bgsave.FileOptions, o bgsave.Options, rdb bool) {
 	var err error
 	if rdb {
@@ -332,7 +334,7 @@ func (l *Log) finished(j *rewriting, err error) {
 	l.parts.Changed()
 }
 
-// RewriteBegan returns when the rewrite under way began; the zero time without one.
+// RewriteBegan returns when the running rewrite began, or the zero time if none runs.
 func (l *Log) RewriteBegan() (at time.Time) {
 	if l.rw.job != nil {
 		at = l.rw.job.began
@@ -340,13 +342,13 @@ func (l *Log) RewriteBegan() (at time.Time) {
 	return at
 }
 
-// CutOff ends the rewrite under way as one that has failed: it keeps too much memory alive.
+// CutOff calls off the running rewrite, because it keeps too much memory alive. It counts as failed.
 func (l *Log) CutOff(why string) {
 	l.parts.Log.Warning("Background AOF rewrite called off: %s", why)
 	l.rw.job.cancel(errors.New(why))
 }
 
-// abortRewrite calls off the rewrite that is under way.
+// abortRewrite calls off the running rewrite.
 func (l *Log) abortRewrite(why string) {
 	j := l.rw.job
 	if j == nil {

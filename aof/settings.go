@@ -30,7 +30,7 @@ type Settings struct {
 	BufferLimit     setting.Int    // bytes that wait for the disk, past which writers are held
 }
 
-// A Policy says when the disk is to confirm what was written.
+// A Policy says when written bytes must be synced.
 type Policy int
 
 const (
@@ -39,7 +39,7 @@ const (
 	Never              // when the system pleases
 )
 
-// Rows are the directives of this package.
+// Rows returns the directives of this package.
 func (s *Settings) Rows() []setting.Row {
 	const maxInt, maxLong = math.MaxInt32, math.MaxInt64
 	return []setting.Row{
@@ -69,7 +69,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// checkPreload refuses what is no kind and path of a file.
+// checkPreload refuses a text that is not KIND:PATH.
 func checkPreload(text string) error {
 	kind, path, _ := strings.Cut(text, ":")
 	if text != "" && (kind != "aof" && kind != "rdb" || path == "") {
@@ -78,7 +78,7 @@ func checkPreload(text string) error {
 	return nil
 }
 
-// parseKeep reads aof-keep-history: no, or a time and a size, of which one may be left out.
+// parseKeep reads aof-keep-history, which is "no", or a time and a size. One of the two may be left out.
 func parseKeep(args []string) (k keep, err error) {
 	if len(args) == 1 && (args[0] == "no" || args[0] == "") {
 		return keep{}, nil
@@ -104,7 +104,7 @@ func parseKeep(args []string) (k keep, err error) {
 
 var errKeep = errors.New("argument must be no, or a time such as 24h or 7d and a size such as 50gb, or one of them")
 
-// ageUnits are the seconds of each unit of a time.
+// ageUnits are the seconds of each time unit.
 var ageUnits = []struct {
 	letter  string
 	seconds int64
@@ -121,7 +121,7 @@ func parseAge(word string) (seconds int64, ok bool) {
 	return 0, false
 }
 
-// formatKeep is the text of aof-keep-history.
+// formatKeep returns the text of aof-keep-history.
 func formatKeep(k keep) string {
 	var words []string
 	if k.seconds > 0 {
@@ -141,7 +141,7 @@ func formatKeep(k keep) string {
 	return strings.Join(words, " ")
 }
 
-// baseName refuses what is no plain name.
+// baseName refuses a text that is not a plain file name.
 func baseName(directive, kind string) func(string) error {
 	return func(name string) error {
 		switch {

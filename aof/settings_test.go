@@ -19,7 +19,7 @@ import (
 const firstIncr = "appendonlydir/appendonly.aof.1.incr.aof"
 
 // TestNoSyncDuringASave: with no-appendfsync-on-rewrite nothing is synced while a snapshot is saved, and no reply waits
-// for that. After it syncs are made again, also of what was written meanwhile.
+// for a sync. After the save, syncs continue and cover the bytes written meanwhile.
 func TestNoSyncDuringASave(t *testing.T) {
 	for _, policy := range []Policy{Always, EverySecond} {
 		t.Run(fmt.Sprint("policy ", policy), func(t *testing.T) {
@@ -56,8 +56,8 @@ func TestNoSyncDuringASave(t *testing.T) {
 	}
 }
 
-// TestStamps: with aof-timestamp-enabled a log says which second it is before what came in it, once. So does a base of
-// commands. The log is loaded all the same.
+// TestStamps: with aof-timestamp-enabled the log has one annotation with the second before the commands of that second.
+// So does a base of commands. The log can still be loaded.
 func TestStamps(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.set.Timestamps.Set(true)
@@ -149,7 +149,7 @@ func TestRewriteAfterASave(t *testing.T) {
 	}
 }
 
-// TestDelayedSyncsAreCounted: a sync that keeps bytes from the file for more than two seconds is, once.
+// TestDelayedSyncsAreCounted: a sync that keeps bytes from the file for more than two seconds is counted once.
 func TestDelayedSyncsAreCounted(t *testing.T) {
 	s, _, release := stalled(t, EverySecond)
 	now := time.Now()
@@ -167,8 +167,8 @@ func TestDelayedSyncsAreCounted(t *testing.T) {
 	release()
 }
 
-// TestTruncatedLogIsRefused: without aof-load-truncated a log whose end is missing is not loaded, nor is it changed.
-// Only the last file may lack its end at all.
+// TestTruncatedLogIsRefused: without aof-load-truncated, a log whose end is missing is not loaded and not changed. With
+// it, only the last file may lack its end.
 func TestTruncatedLogIsRefused(t *testing.T) {
 	for _, last := range []bool{true, false} {
 		s, d := begin(t, EverySecond)
@@ -201,7 +201,7 @@ func TestTruncatedLogIsRefused(t *testing.T) {
 	}
 }
 
-// A handed counts how often the disk is handed what was written.
+// A handed disk counts the requests to start writing bytes back.
 type handed struct {
 	disk.System
 	times *atomic.Int64
@@ -222,7 +222,8 @@ func (f handedFile) WriteOut(from, n int64, wait bool) error {
 	return f.File.WriteOut(from, n, wait)
 }
 
-// TestIncrementalSync: with aof-rewrite-incremental-fsync the disk gets a base while it is written, else at its end.
+// TestIncrementalSync: with aof-rewrite-incremental-fsync a base is flushed to the disk while it is written, otherwise
+// at its end.
 func TestIncrementalSync(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		var times atomic.Int64
@@ -243,7 +244,7 @@ func TestIncrementalSync(t *testing.T) {
 	}
 }
 
-// TestCheckReportsProgress: the caller of a check hears how far it is.
+// TestCheckReportsProgress: a check reports its progress to its caller.
 func TestCheckReportsProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "appendonly.aof")
 	if err := os.WriteFile(path, bytes.Repeat(increment, 10_000), 0o644); err != nil {

@@ -7,8 +7,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// A guard is the lock over what turns and the writer's goroutine share. Only lock hands that out, so a function with a
-// *shared parameter runs under the lock.
+// A guard is the lock over the state that turns and the writer's goroutine share. Only its method lock returns that
+// state. So a function with a *shared parameter runs under the lock.
 type guard struct {
 	mu    sync.Mutex
 	state shared
@@ -21,7 +21,7 @@ func (g *guard) lock() *shared {
 
 func (g *guard) unlock() { g.mu.Unlock() }
 
-// Shared is what turns and the writer's goroutine share.
+// A shared is the state that turns and the writer's goroutine share.
 type shared struct {
 	running bool // there is a goroutine
 	busy    bool // it is at work
@@ -36,11 +36,11 @@ type shared struct {
 	trouble trouble
 }
 
-// Jobs are what the goroutine is asked to do, in order.
+// Jobs are the jobs of the writer's goroutine, in order.
 type jobs []job
 
-// A job runs once the bytes before an offset are in the file (aof.W3). A disk that fails does not hold it up: the job
-// then finds out how far the file is.
+// A job runs once the bytes before offset at are in the file (aof.W3). A failing disk does not delay the job, which
+// then checks how far the file is.
 type job struct {
 	at  int64
 	run func()
@@ -48,7 +48,7 @@ type job struct {
 
 func (q *jobs) add(at int64, run func()) { *q = append(*q, job{at, run}) }
 
-// first is the next job; nil: there is none.
+// first returns the next job, or nil if there is none.
 func (q jobs) first() *job {
 	if len(q) == 0 {
 		return nil
@@ -56,14 +56,14 @@ func (q jobs) first() *job {
 	return &q[0]
 }
 
-// pop takes out the next job.
+// pop removes the next job and returns its function.
 func (q *jobs) pop() (run func()) {
 	run = (*q)[0].run
 	*q = append((*q)[:0:0], (*q)[1:]...)
 	return run
 }
 
-// A trouble is what has gone wrong with the file, and what turns must hear of the disk.
+// A trouble records what has gone wrong with the file, and the disk's news for turns.
 type trouble struct {
 	failing error // why the last write failed; nil: it did not
 	tried   time.Time
@@ -79,7 +79,7 @@ type event struct {
 	took time.Duration
 }
 
-// The latency monitor's events. One of a write has a second, which says what else was under way.
+// The latency monitor's events. An event of a write comes with a second one, which says what else was running.
 const (
 	eventWrite   = "aof-write"
 	eventPending = "aof-write-pending-fsync" // bytes have waited for a sync
@@ -96,13 +96,13 @@ func (t *trouble) slow(name string, took time.Duration) {
 	}
 }
 
-// retryAfter is how long the goroutine rests after a write that failed.
+// retryAfter is how long the goroutine rests after a failed write.
 const retryAfter = time.Second
 
 // isResting reports whether a write has failed a moment ago.
 func (t *trouble) isResting() bool { return t.failing != nil && time.Since(t.tried) < retryAfter }
 
-// why is the reason to refuse writes, in the system's words; "": there is none.
+// why returns the reason to refuse writes, in the system's words, or "" if there is none.
 func (t *trouble) why() string {
 	for _, err := range []error{t.bad, t.lost, t.failing} {
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // A log begins in four steps, before the first client: ReadManifest, Claim, Load, Open.
 
-// Open begins a log at start, once found has been loaded. It makes the missing files.
+// Open begins a log at start, after a load has returned found. It makes the missing files.
 //
 // It is called before the first client. Errors: the system's, logged.
 func (l *Log) Open(found Loaded) error {
@@ -73,7 +73,7 @@ func (l *Log) Open(found Loaded) error {
 	return nil
 }
 
-// firstBase makes the base of a data set that had no log.
+// firstBase makes the base for a data set that had no log.
 func (l *Log) firstBase(m *manifest) (err error) {
 	rdb := l.set.Preamble.Get()
 	m.baseSeq++
@@ -107,11 +107,11 @@ func (l *Log) firstBase(m *manifest) (err error) {
 	return err
 }
 
-// There reports whether there was a log.
+// There reports whether the load found a log.
 func (l Loaded) There() bool { return l.there }
 
-// Claim takes the log's files for this process. A server that ends may still hold them: patience is how long they are
-// waited for. Turn only if that is 0.
+// Claim locks the log's files for this process. A server that is ending may still hold them. Claim waits up to patience
+// for it. Turn only if patience is 0.
 //
 // Errors: disk.ErrLocked; the system's. They are logged.
 func (l *Log) Claim(patience time.Duration) error { return l.claim(l.folder, patience) }
@@ -148,8 +148,8 @@ func (l *Log) ReadManifest() error {
 	return nil
 }
 
-// LoadOther reads the files of another log into the data set, at start (preload-file aof:PATH). path is its manifest.
-// The files stay as they are, so an end that is missing is an error.
+// LoadOther reads the files of another log into the data set, at start (preload-file aof:PATH). path is the manifest of
+// that log. The files stay as they are, so a missing end is an error.
 //
 // Errors: ErrLoad, logged; the context's cause.
 func (l *Log) LoadOther(ctx context.Context, path string, to Target) error {
@@ -168,9 +168,9 @@ func (l *Log) LoadOther(ctx context.Context, path string, to Target) error {
 	return err
 }
 
-// Load reads the log's files into the data set: at start, after ReadManifest, and for DEBUG LOADAOF after Flush. A
-// log of before Redis 7 is moved into the log's folder after it was read whole. If it is refused here, the server that
-// wrote it can still read it.
+// Load reads the log's files into the data set. It runs at start after ReadManifest, and for DEBUG LOADAOF after Flush.
+// A log from before Redis 7 is moved into the log's folder only after it was read whole. If it is refused here, the
+// server that wrote it can still read it.
 //
 // Errors: ErrLoad, logged; the context's cause.
 func (l *Log) Load(ctx context.Context, to Target) (Loaded, error) {

@@ -8,8 +8,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// distrust ends a file whose sync has failed: which of its bytes are on disk is unknown. Later effects go to another
-// file. The files stay as they are until a rewrite has made a new data set.
+// distrust ends a file whose sync has failed, because it is unknown which of the file's bytes are on disk. Later
+// effects go to another file. The files stay as they are until a rewrite has made a new data set.
 func (l *Log) distrust(why error) {
 	if !l.attached {
 		return
@@ -26,7 +26,7 @@ func (l *Log) distrust(why error) {
 	l.rw.scheduled = true
 }
 
-// attach has the core tell effects, beginning now.
+// attach makes the log a sink of the core: from now on it gets effects.
 func (l *Log) attach() {
 	l.selected, l.stamped = -1, 0
 	if !l.attached {
@@ -43,7 +43,7 @@ func (l *Log) detach() {
 	}
 }
 
-// TurnOn is CONFIG SET appendonly yes. A rewrite begins, at once or as soon as it may.
+// TurnOn is CONFIG SET appendonly yes. A rewrite begins, at once or as soon as it is allowed.
 //
 // Errors: those of Claim; the system's, if no file can be made in the folder. They are logged.
 func (l *Log) TurnOn() error {
@@ -84,8 +84,8 @@ func (l *Log) TurnOn() error {
 	return nil
 }
 
-// tryFolder makes the first file of a rewrite, to see whether the folder takes files. It removes the file again,
-// because the rewrite may begin much later, or never. Like Claim it uses the disk inside the turn.
+// tryFolder makes the first file of a rewrite, to see whether files can be made in the folder. It removes the file
+// again, because the rewrite may begin much later, or never. Like Claim it uses the disk inside the turn.
 func (l *Log) tryFolder() error {
 	f := l.folder
 	there := f.exists(f.path(f.temporaryIncr())) // of a log that was just switched off; its writer removes it
@@ -102,9 +102,9 @@ func (l *Log) tryFolder() error {
 	return err
 }
 
-// Suspend notes that a copy of a primary's data begins to take the data set's place. Earlier effects are written and
-// synced. The files then stay as they are: if the copy cannot be loaded, they still are the old data set. A rewrite
-// begins after Replaced, or when Held is false.
+// Suspend notes that a copy of a primary's data begins to replace the data set. Earlier effects are written and synced.
+// The files then stay as they are: if the copy cannot be loaded, they still hold the old data set. A rewrite begins
+// after Replaced, or when Held returns false.
 func (l *Log) Suspend() {
 	if l.state == off {
 		return
@@ -124,8 +124,8 @@ func (l *Log) Suspend() {
 	l.fresh, l.state, l.rw.scheduled = false, waiting, true
 }
 
-// Replaced notes that a primary's data have taken the data set's place. The files stay as they are until a rewrite has
-// made new ones.
+// Replaced notes that a primary's data have replaced the data set. The files stay as they are until a rewrite has made
+// new ones.
 func (l *Log) Replaced() {
 	if l.state == off {
 		return
@@ -162,21 +162,21 @@ func (l *Log) TurnOff() {
 	l.serveWaits()
 }
 
-// giveBack lets another server have the log's files, if this one no longer uses them.
+// giveBack unlocks the log's files for other servers, if this server no longer uses them.
 func (l *Log) giveBack() {
 	if l.state == off && l.rw.job == nil {
 		l.folder.unclaim()
 	}
 }
 
-// flushTurn gives the writer the effects of the present turn.
+// flushTurn passes the effects of the present turn to the writer.
 func (l *Log) flushTurn() {
 	l.fresh = false
 	l.w.publish(l.parts.Core.TurnNumber(), l.durable())
 }
 
-// Close is for a shutdown: it calls off a rewrite, and writes and syncs all effects. wait returns when that is done, or
-// after limit. It is called outside of turns.
+// Close is for a shutdown. It calls off a rewrite, and writes and syncs all effects. wait returns when that is done, or
+// after limit. Close is called outside of turns.
 func (l *Log) Close() (wait func(limit time.Duration)) {
 	j := l.rw.job
 	if j != nil {
@@ -201,7 +201,7 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 // rewritePatience is how long a server that ends waits for a rewrite to remove its files.
 const rewritePatience = time.Second
 
-// cleanUp waits for a rewrite that was called off. If that takes too long, its file is removed under it.
+// cleanUp waits for a rewrite that was called off. If the rewrite takes too long to stop, cleanUp removes its file.
 func (l *Log) cleanUp(j *rewriting) {
 	if j == nil {
 		return
@@ -215,9 +215,9 @@ func (l *Log) cleanUp(j *rewriting) {
 	}
 }
 
-// Flush waits until all effects so far are in the files. It keeps these as they are until release is called in a turn:
-// DEBUG LOADAOF reads them. No rewrite begins meanwhile, because the data set may be half of one. release gets what
-// Load has found, also after an error.
+// Flush waits until all effects so far are in the files, so that DEBUG LOADAOF can read them. The files then stay as
+// they are until release is called in a turn. No rewrite begins meanwhile, because the data set may be incomplete.
+// release gets the result of Load, also after an error.
 func (l *Log) Flush() (release func(found Loaded)) {
 	if l.state != off {
 		l.flushTurn()
@@ -232,9 +232,9 @@ func (l *Log) Flush() (release func(found Loaded)) {
 	}
 }
 
-// reread prepares the log for its next effect after DEBUG LOADAOF. The writer's goroutine does not run meanwhile. The
-// load, or an operator, may have shortened the file. So its size is measured again, and SELECT comes before the next
-// effect.
+// reread prepares the log for its next effect after DEBUG LOADAOF. The writer's goroutine does not run during this
+// call. The load or an operator may have shortened the file. So the file is measured again, and the next effect starts
+// with a SELECT.
 func (l *Log) reread(found Loaded) {
 	l.selected, l.stamped = -1, 0
 	l.w.measure()

@@ -7,11 +7,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// A syncer says when to sync, and how far the disk has confirmed the log.
+// A syncer decides when to sync, and records how far the disk has confirmed the log.
 //
-// aof.W5. The clients that a sync has let go write again at once. The next sync waits until as many bytes have come as
-// the last one covered, if that has lately been quicker than a sync. Otherwise it would begin with the first of the
-// clients, and the others would wait for two.
+// aof.W5. The clients that a sync has released write again at once. The next sync waits until as many bytes have come
+// as the last one covered, if that has lately been quicker than a sync. Otherwise it would begin with the bytes of the
+// first client, and the other clients would wait for two syncs.
 type syncer struct {
 	due     bool      // a sync was asked for
 	syncing bool      // a sync is under way
@@ -20,7 +20,7 @@ type syncer struct {
 	awaited int64     // a turn is told when synced has come so far; 0: none is
 	blocked time.Time // when a sync began to keep bytes from the file; zero: none does
 
-	// aof.W5:
+	// The fields for aof.W5:
 	group   int64 // a sync that replies wait for waits until ready has come so far; 0: none waits
 	until   time.Time
 	back    int64         // ready, once as many bytes have come as the last sync let go; 0: they have
@@ -29,11 +29,11 @@ type syncer struct {
 }
 
 // handover is what a sync costs beyond the disk's time: it wakes the goroutine, the loops and the monitor of Go's
-// runtime. On a quick disk that is as much again.
+// runtime. On a fast disk this doubles the time.
 const handover = 300 * time.Microsecond
 
-// letGo notes that a sync lets the replies to so many bytes go. It puts off the next one if the clients are likely to
-// be back before that one could be over.
+// letGo notes that a sync releases the replies that depend on this many bytes. It delays the next sync if the clients
+// are likely to return before that sync could end.
 func (y *syncer) letGo(ready, bytes int64, took time.Duration) {
 	if y.back != 0 {
 		y.came()
@@ -46,10 +46,10 @@ func (y *syncer) letGo(ready, bytes int64, took time.Duration) {
 	}
 }
 
-// came notes how long the clients took since the last sync let them go.
+// came notes how long the clients took to return after the last sync released them.
 func (y *syncer) came() { y.back, y.returns = 0, max(time.Since(y.left), y.returns-y.returns/8) }
 
-// confirm notes that the disk has the log up to an offset. It reports whether a turn waits for that.
+// confirm notes that the disk has the log up to an offset. It reports whether a turn waits for this confirmation.
 func (y *syncer) confirm(at int64) (isAwaited bool) {
 	y.synced = max(y.synced, at)
 	if isAwaited = y.awaited != 0 && y.awaited <= y.synced; isAwaited {
@@ -58,7 +58,7 @@ func (y *syncer) confirm(at int64) (isAwaited bool) {
 	return isAwaited
 }
 
-// askSync asks for a sync of the file. It reports whether there are bytes to sync for which no reply waits.
+// askSync requests a sync of the file. It reports whether there are bytes to sync for which no reply waits.
 func (w *writer) askSync() bool {
 	s := w.lock()
 	defer w.unlock()
@@ -70,14 +70,14 @@ func (w *writer) askSync() bool {
 	return true
 }
 
-// syncStalls reports whether a sync under way keeps bytes from the file.
+// syncStalls reports whether a running sync keeps bytes from the file.
 func (w *writer) syncStalls() bool {
 	s := w.lock()
 	defer w.unlock()
 	return s.sync.syncing && s.buf.first < s.ready
 }
 
-// sync has the disk confirm the file. Then it opens the gate.
+// sync syncs the file. Then it opens the gate for the confirmed turns.
 func (w *writer) sync() {
 	s := w.lock()
 	s.sync.due, s.sync.syncing = false, true
@@ -113,7 +113,7 @@ func (w *writer) sync() {
 	}
 }
 
-// confirmed notes that the disk has the log up to an offset, and tells a turn that waits for that.
+// confirmed notes that the disk has the log up to an offset, and wakes a turn that waits for this.
 func (w *writer) confirmed(s *shared, at int64) {
 	if s.sync.confirm(at) {
 		w.notify()
@@ -133,8 +133,8 @@ func (w *writer) syncFailed(s *shared, err error) {
 	w.notify()
 }
 
-// syncRefused logs that a sync has failed. It ends the process if replies wait for a sync, or may begin to before a
-// turn hears of this: they could never leave.
+// syncRefused logs that a sync has failed. It ends the process if replies wait for a sync, or may begin to wait before
+// a turn hears of the failure. Such replies could never leave.
 func (w *writer) syncRefused(s *shared, err error) {
 	l := w.log
 	if s.gated || l.set.Fsync.Get() == Always {
@@ -145,7 +145,7 @@ func (w *writer) syncRefused(s *shared, err error) {
 	l.parts.Log.Warning("Fail to fsync the AOF file: %s", reason.Of(err))
 }
 
-// syncWhole syncs a file before a rewrite continues. A failure ends the file, as in sync.
+// syncWhole syncs a file before a rewrite continues. A failure ends the file, as it does in sync.
 func (w *writer) syncWhole() error {
 	err := w.file.Sync()
 	if err != nil {

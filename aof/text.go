@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// A text cuts the text of a log into units: a command alone, or all commands between MULTI and EXEC.
+// A text splits the text of a log into units. A unit is a command alone, or all commands between MULTI and EXEC.
 //
-//	#TS:1628217470\r\n                                     an annotation, passed over
+//	#TS:1628217470\r\n                                     an annotation, skipped
 //	*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n              a command, which is a unit
-//	*1\r\n$5\r\nMULTI\r\n … *1\r\n$4\r\nEXEC\r\n           a unit of several
+//	*1\r\n$5\r\nMULTI\r\n … *1\r\n$4\r\nEXEC\r\n           a unit of several commands
 //
-// aof.S1. buf[from:to] are the bytes read and not given out. They begin with the unit that is being read.
+// aof.S1. buf[from:to] are the bytes that are read but not returned yet. They begin with the unit that is being read.
 // aof.S2. An annotation has no zero byte. A power cut can leave zeros in its place. Its line would end in a later
 // command, and all commands between would be skipped.
 // Source: the append-only file's format, which is RESP's with annotations in between.
@@ -34,10 +34,10 @@ type text struct {
 	where spot     // of the last fault
 }
 
-// commands are those of one or several units, in order. Arguments are views into the stream's buffer.
+// commands are the commands of one or several units, in order. The arguments point into the text's buffer.
 type commands [][][]byte
 
-// A spot is where in a file something is.
+// A spot is a place in a file.
 type spot struct {
 	offset int64 // up to which the file is good
 	line   int64 // of the fault
@@ -50,12 +50,12 @@ var (
 	errLater     = errors.New("what follows came later")
 )
 
-// An unexpected command is one that must not stand there.
+// An unexpected is the name of a command that is not allowed at its place.
 type unexpected string
 
 func (e unexpected) Error() string { return "Unexpected " + string(e) }
 
-// How much a stream reads at a time.
+// How many bytes a text reads at a time.
 const (
 	streamBuffer = 256 << 10
 	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
@@ -64,7 +64,7 @@ const (
 
 func newText(r io.Reader) *text { return &text{r: r, buf: make([]byte, streamBuffer)} }
 
-// next gives out the units that have been read whole, some hundred commands at most, and at least one.
+// next returns the units that have been read completely: at least one unit, and some hundred commands at most.
 //
 // Lifetime: the commands hold until the next call.
 // Errors: io.EOF; errFormat and errTruncated, with the spot in where; the reader's.
@@ -101,7 +101,7 @@ func (s *text) next() (commands, error) {
 	}
 }
 
-// fill reads more bytes after those it has.
+// fill reads more bytes, after those in the buffer.
 func (s *text) fill() error {
 	if s.from > 0 {
 		s.to = copy(s.buf, s.buf[s.from:s.to])
@@ -121,8 +121,8 @@ func (s *text) fill() error {
 // line is the number of the line after p, which begins at from.
 func (s *text) line(p []byte) int64 { return s.lines + int64(bytes.Count(p, lineEnd)) + 1 }
 
-// unit reads one unit from the beginning of p and appends its commands to units. n is its length; 0 if it is not whole.
-// An annotation is a unit without commands.
+// unit reads one unit from the beginning of p and appends its commands to units. n is the unit's length, or 0 if p has
+// only a part of it. An annotation is a unit without commands.
 func (s *text) unit(p []byte) (n int, err error) {
 	args, units := len(s.args), len(s.units)
 	inside := false
@@ -193,7 +193,7 @@ func (s *text) unit(p []byte) (n int, err error) {
 	return 0, nil
 }
 
-// command reads one command from the beginning of p. n is its length; 0 if it is not whole.
+// command reads one command from the beginning of p. n is the command's length, or 0 if p has only a part of it.
 func (s *text) command(p []byte) (args [][]byte, n int, err error) {
 	count, n, err := header(p, '*')
 	if n == 0 || err != nil {
@@ -221,7 +221,7 @@ func (s *text) command(p []byte) (args [][]byte, n int, err error) {
 	return s.args[first:len(s.args):len(s.args)], n, nil
 }
 
-// header reads a line that is a sign and a number. n is its length; 0 if it is not whole.
+// header reads a line of a sign and a number. n is the line's length, or 0 if p has only a part of it.
 func header(p []byte, sign byte) (value, n int, err error) {
 	if len(p) == 0 {
 		return 0, 0, nil
@@ -258,7 +258,7 @@ func isWord(name []byte, word string) bool {
 	return len(name) == len(word) && bytes.EqualFold(name, []byte(word))
 }
 
-// secondOf is the second that an annotation names; 0 if it names none.
+// secondOf returns the second that an annotation names, or 0 if it names none.
 func secondOf(line []byte) int64 {
 	digits, found := bytes.CutPrefix(line, []byte("#TS:"))
 	if !found {

@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// tornText is an increment of short units. An annotation stands before every few of them.
+// tornText returns an increment of short units, with an annotation before every few of them.
 func tornText() (text []byte, units []string) {
 	for i := range 40 {
 		n := []byte(strconv.Itoa(i))
@@ -31,8 +31,9 @@ func tornText() (text []byte, units []string) {
 	return text, units
 }
 
-// TestTornText: sectors that a power cut has left as zeros, whole or in part, end the text. They are never skipped:
-// later commands would be taken without those that lay in them. Eight zeros are more than any value here.
+// TestTornText: sectors that a power cut has left as zeros, whole or in part, end the text. They are never skipped.
+// Otherwise later commands would run without the commands that those sectors held. The test clears at least eight
+// bytes, more than a value has.
 func TestTornText(t *testing.T) {
 	const sector = 512
 	whole, units := tornText()
@@ -61,8 +62,8 @@ func TestTornText(t *testing.T) {
 	}
 }
 
-// TestLongArguments: an argument of more than a gigabyte, which proto-max-bulk-len may admit, is not taken for damage.
-// Its memory is taken only as it comes.
+// TestLongArguments: an argument of more than a gigabyte, which proto-max-bulk-len may allow, does not count as damage.
+// Its memory grows only with the bytes that are read.
 func TestLongArguments(t *testing.T) {
 	for header, want := range map[string]error{
 		"$3000000000": errTruncated, "$99999999999999999999": errFormat, "$": errFormat, "$-1": errFormat,
@@ -74,8 +75,8 @@ func TestLongArguments(t *testing.T) {
 	}
 }
 
-// TestDamagedEnd: a transaction whose EXEC is damaged has no end. Later commands are not cut off as a torn tail is: the
-// log is refused, as Redis does. A transaction that is torn is cut off.
+// TestDamagedEnd: a transaction whose EXEC is damaged has no end. The commands after it are not cut off like a torn
+// tail: the log is refused, as in Redis. A torn transaction is cut off.
 func TestDamagedEnd(t *testing.T) {
 	const name = "appendonlydir/appendonly.aof.1.incr.aof"
 	behind := string(protocol.AppendCommand(nil, [][]byte{[]byte("SET"), []byte("k"), []byte("v")}))

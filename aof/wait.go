@@ -12,7 +12,7 @@ type waiter struct {
 	at int64
 }
 
-// Synced implements replication.Disk: it reports whether the disk has everything that cl has written.
+// Synced implements replication.Disk: it reports whether all writes of cl are on disk.
 func (l *Log) Synced(cl *client.Client) bool {
 	s := l.w.lock()
 	defer l.w.unlock()
@@ -26,8 +26,8 @@ func (l *Log) Confirmed() (synced, end int64, ok bool) {
 	return s.sync.synced, s.buf.end, l.state == on
 }
 
-// Await implements replication.Disk: it wakes cl when the disk has everything that cl has written, or when the log is
-// turned off. forget ends that.
+// Await implements replication.Disk. It wakes cl when all writes of cl are on disk, or when the log is turned off.
+// forget cancels the wait.
 func (l *Log) Await(cl *client.Client) (forget func()) {
 	w := waiter{cl, cl.LogOffset}
 	at, _ := slices.BinarySearchFunc(l.waits, w, func(a, b waiter) int { return int(min(max(a.at-b.at, -1), 1)) })
@@ -38,7 +38,7 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 	}
 }
 
-// awaitFirst has the writer tell when the disk has the writes of the first client.
+// awaitFirst asks the writer for news when the writes of the first waiting client are on disk.
 func (l *Log) awaitFirst() {
 	s := l.w.lock()
 	defer l.w.unlock()
@@ -47,7 +47,7 @@ func (l *Log) awaitFirst() {
 	}
 }
 
-// serveWaits wakes the clients whose writes the disk has.
+// serveWaits wakes the clients whose writes are on disk.
 func (l *Log) serveWaits() {
 	if len(l.waits) == 0 {
 		return

@@ -2,8 +2,9 @@ package aof
 
 import "testing"
 
-// TestRewriteConfirms: with appendfsync no, what a rewrite confirms to WAITAOF is on the disk. A rewrite confirms what
-// came before its cut; the first one after the log was switched on also what came until its end.
+// TestRewriteConfirms: with appendfsync no, the writes that a rewrite confirms to WAITAOF are on disk. A rewrite
+// confirms the writes before its cut. The first rewrite after the log was switched on also confirms the writes until
+// its end.
 func TestRewriteConfirms(t *testing.T) {
 	t.Run("switched on", func(t *testing.T) {
 		s, d := begin(t, Never)

@@ -15,7 +15,8 @@ import (
 //	turn: add, publish ──▶ buffer ──▶ writer's goroutine: write, sync, jobs
 //	                            └───▶ or the turn itself writes, while the goroutine sleeps and no reply waits
 //
-// aof.W1. One goroutine at a time writes to the file: the writer's while busy, else the turn that holds the lock.
+// aof.W1. One goroutine at a time writes to the file: the writer's goroutine while it is busy, otherwise the turn that
+// holds the lock.
 // aof.W2. Bytes are written in order, each once. After a failure the file is cut back to its size, and the bytes after
 // that are written again.
 // aof.W3. A job runs when everything before its offset is in the file, and before anything after it is.
@@ -25,7 +26,7 @@ type writer struct {
 	wake chan struct{}
 	guard
 
-	// As logFile:
+	// As logFile, these belong to the writer's goroutine while it is busy:
 	file     logFile
 	folder   *folder
 	manifest *manifest
@@ -48,7 +49,7 @@ func newWriter(l *Log, f *folder) *writer {
 	return &writer{log: l, folder: f, wake: make(chan struct{}, 1), manifest: &manifest{}}
 }
 
-// move has the writer use another folder after its present jobs. The old folder is then free for other servers.
+// move makes the writer use another folder after its present jobs. The old folder is then free for other servers.
 func (w *writer) move(to *folder) {
 	s := w.lock()
 	defer w.unlock()
@@ -64,7 +65,7 @@ func (w *writer) move(to *folder) {
 	w.rouse()
 }
 
-// add appends bytes of the present turn. publish makes them complete. Turn only.
+// add appends bytes of the present turn. publish marks them complete. Turn only.
 func (w *writer) add(p []byte) {
 	s := w.lock()
 	s.buf.add(p)
@@ -73,7 +74,7 @@ func (w *writer) add(p []byte) {
 	w.backed.Add(int64(len(p)))
 }
 
-// unwritten is how many bytes wait for the disk.
+// unwritten returns how many bytes wait for the disk.
 func (w *writer) unwritten() int64 { return w.backed.Load() }
 
 // end is the offset after everything added so far. Turn only.
@@ -89,12 +90,12 @@ func (w *writer) noteCost(s *shared) {
 	}
 }
 
-// memory is what the buffer costs.
+// memory returns how many bytes the buffer uses.
 func (w *writer) memory() int64 { return w.cost.Load() }
 
-// publish notes that all bytes added so far are of complete turns, the last of which is turn. With durable its replies
-// wait for the disk. While the goroutine sleeps and no reply waits for a sync, the turn itself writes: that needs no
-// switch.
+// publish notes that all bytes added so far belong to complete turns, the last of which is turn. With durable, the
+// turn's replies wait for the disk. If the goroutine sleeps and no reply waits for a sync, the turn itself writes,
+// which saves a switch of goroutines.
 func (w *writer) publish(turn uint64, durable bool) {
 	s := w.lock()
 	defer w.unlock()
@@ -133,7 +134,7 @@ func (w *writer) rouse() {
 	}
 }
 
-// writeHere writes the complete turns, in the present one. The goroutine writes what this cannot.
+// writeHere writes the bytes of complete turns, inside the present turn. The goroutine writes what writeHere cannot.
 func (w *writer) writeHere(s *shared) {
 	began := time.Now()
 	w.runs = s.buf.appendRuns(w.runs[:0], s.ready)
@@ -147,7 +148,7 @@ func (w *writer) writeHere(s *shared) {
 	}
 }
 
-// wrote counts bytes that are in the file.
+// wrote counts n bytes that are now in the file.
 func (w *writer) wrote(s *shared, n int64) {
 	w.file.size += n
 	s.buf.drop(s.buf.first + n)
@@ -155,7 +156,7 @@ func (w *writer) wrote(s *shared, n int64) {
 	w.backed.Add(-n)
 }
 
-// takeNews returns what the writer's goroutine has to tell a turn: events, and once that a sync has failed.
+// takeNews returns the news of the writer's goroutine for a turn: events, and once the error of a failed sync.
 func (w *writer) takeNews() (events []event, bad error) {
 	s := w.lock()
 	defer w.unlock()
@@ -163,14 +164,15 @@ func (w *writer) takeNews() (events []event, bad error) {
 	return events, s.trouble.bad
 }
 
-// refusal is the reason to refuse writes, in the system's words; "": there is none.
+// refusal returns the reason to refuse writes, in the system's words, or "" if there is none.
 func (w *writer) refusal() string {
 	s := w.lock()
 	defer w.unlock()
 	return s.trouble.why()
 }
 
-// do has the goroutine run f when everything before at is in the file, or no more can be written to it.
+// do queues f for the goroutine. f runs when everything before offset at is in the file, or when the file cannot be
+// written any more.
 func (w *writer) do(at int64, f func()) {
 	s := w.lock()
 	defer w.unlock()
@@ -182,7 +184,7 @@ func (w *writer) do(at int64, f func()) {
 	w.rouse()
 }
 
-// run is the goroutine.
+// run is the loop of the writer's goroutine.
 func (w *writer) run() {
 	for {
 		s := w.lock()
@@ -209,7 +211,7 @@ func (w *writer) run() {
 	}
 }
 
-// next is the goroutine's next step; nil: it sleeps.
+// next returns the goroutine's next step, or nil if it shall sleep.
 func (w *writer) next(s *shared) (step func()) {
 	to, first := s.ready, s.jobs.first()
 	if first != nil {
@@ -259,7 +261,7 @@ func (w *writer) write(to int64) {
 	}
 }
 
-// logEvery is how often the log says that writes fail.
+// logEvery is the interval between two log lines about failed writes.
 const logEvery = 30 * time.Second
 
 // failed notes a write that failed.
@@ -282,18 +284,19 @@ func (w *writer) failed(s *shared, err error) {
 	w.notify()
 }
 
-// notify has a turn look at the news. Any goroutine.
+// notify makes a turn look at the news. Any goroutine.
 func (w *writer) notify() { go w.log.parts.Core.Do(w.log.look) }
 
-// useFile has the log written to another file, of so many bytes; nil: to none.
+// useFile directs the log to another file, which has size bytes. If file is nil, the log goes to no file.
 func (w *writer) useFile(file disk.File, size int64) {
 	w.file.File, w.file.size = file, size
 	w.lock().filed = file != nil
 	w.unlock()
 }
 
-// openIncr opens an increment to append to. With fresh it is emptied, for good: a rewrite that a power cut has ended
-// may have left one of that name. Its bytes must not come back once the manifest names the new one.
+// openIncr opens an increment to append to. If fresh, it empties the file durably, because an interrupted rewrite may
+// have left one of that name. The old bytes must not come back after a power cut, once the manifest names the new
+// increment.
 func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 	f := w.folder
 	if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
@@ -330,7 +333,7 @@ func (w *writer) closeFile() {
 	}
 }
 
-// measure asks the disk how long the file is. The goroutine rests in drain.
+// measure asks the disk for the file's length. The goroutine rests in drain meanwhile.
 func (w *writer) measure() {
 	n := len(w.manifest.incrs)
 	if w.file.File == nil || w.file.temp || n == 0 {
@@ -350,14 +353,14 @@ func (w *writer) measure() {
 	}
 }
 
-// spentHere is how many nanoseconds turns have spent in writing.
+// spentHere returns how many nanoseconds turns have spent on writing.
 func (w *writer) spentHere() int64 {
 	s := w.lock()
 	defer w.unlock()
 	return s.here
 }
 
-// syncingFor is how long the sync under way has taken so far; 0: none is.
+// syncingFor returns how long the running sync has taken so far, or 0 if none runs.
 func (w *writer) syncingFor() time.Duration {
 	s := w.lock()
 	defer w.unlock()
