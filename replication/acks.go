@@ -13,17 +13,18 @@ import (
 )
 
 // Acks decide when replies that wait for replicas may leave. The gate holds them back by turn and level; a level is a
-// number of replicas. Acks know the stream's offset after each turn with effects, and what replicas have acknowledged.
+// number of replicas. Acks record the stream's offset after each turn with effects, and the offsets that replicas have
+// acknowledged.
 //
 //	turns    4        5     7         9          entries, oldest first; one is needed until all levels are past it
 //	offsets  100      130   190       250
 //	level 1  passed   passed          │ next     its greatest offset that one replica has: 190
 //	level 2  passed   │ next                     its greatest offset that two replicas have: 120
 //
-// replication.A1. Everything that turns before an entry's turn show has an offset of at most the entry before.
+// replication.A1. All data shown by turns before an entry's turn is at or below the offset of the previous entry.
 // replication.A2. need is the offset of the last effect. A level that has not acknowledged it holds back every turn
-// since its first entry, reads too. So nothing that may get lost is shown.
-// replication.A3. While this server follows a primary, nothing is held. When that begins, held replies fail.
+// since its first entry, turns that only read too. So no reply shows data that may still get lost.
+// replication.A3. While this server follows a primary, nothing is held. When it begins to follow, held replies fail.
 //
 // Turn only.
 type acks struct {
@@ -51,14 +52,14 @@ type acks struct {
 	timeouts, degradations uint64
 }
 
-// An ackEntry is a turn after which the stream had that offset.
+// An ackEntry is a turn with effects, and the stream's offset after it.
 type ackEntry struct {
 	turn   uint64
 	offset int64
 	ms     int64 // by Core.SteadyMs
 }
 
-// An ackLevel is how far one level is.
+// An ackLevel is the progress of one level.
 type ackLevel struct {
 	next     int   // the number of its first entry that has neither passed nor failed
 	acked    int64 // the greatest offset that enough replicas have; -1: none
@@ -83,7 +84,7 @@ func newAcks(s *stream, o *roster) *acks {
 // used reports whether a client may wait at a level.
 func (a *acks) used(level int) bool { return a.core.AckClients(level) > 0 }
 
-// top is the greatest level in use; 0: none is.
+// top returns the greatest level in use, or 0 if none is.
 func (a *acks) top() int {
 	for level := protocol.AckLevels; level > 0; level-- {
 		if a.used(level) {
@@ -109,7 +110,7 @@ func (a *acks) start() {
 	}
 }
 
-// begin holds replies back, first those of this turn. Replicas have to acknowledge the present data too.
+// begin starts to hold replies back, first those of this turn. Replicas must acknowledge the present data too.
 func (a *acks) begin() {
 	a.on, a.fresh, a.first, a.entries = true, false, 0, a.entries[:0]
 	a.need, a.askedAt = a.offset, -1
@@ -123,7 +124,7 @@ func (a *acks) begin() {
 	}
 }
 
-// end fails what is held, and holds back nothing any more.
+// end fails the held replies, and stops holding replies back.
 func (a *acks) end() {
 	if !a.on {
 		return
@@ -133,7 +134,7 @@ func (a *acks) end() {
 	a.core.RemoveSink(a)
 }
 
-// halt fails what is held, and lets later replies leave: the server ends. A unit may be open.
+// halt fails the held replies, and lets later replies leave, because the server ends. A unit may be open.
 func (a *acks) halt() {
 	if !a.on {
 		return
@@ -146,7 +147,7 @@ func (a *acks) halt() {
 	a.gate.RelaxLevels()
 }
 
-// again ends and begins, because the data set is another one.
+// again ends and begins, because the data set was replaced.
 func (a *acks) again() {
 	a.end()
 	a.start()
@@ -178,8 +179,8 @@ func (a *acks) TurnDone() {
 	a.gate.EndedAt(a.core.TurnNumber())
 }
 
-// forget forgets what replicas have acknowledged. Without a backlog effects do not move the offset. Each later replica
-// takes a full copy.
+// forget drops the offsets that replicas have acknowledged. Without a backlog effects do not move the offset. Each
+// later replica takes a full copy.
 func (a *acks) forget() {
 	for level := range a.levels {
 		a.levels[level].acked = -1
@@ -205,7 +206,8 @@ func (a *acks) note() {
 	a.entries = append(a.entries, ackEntry{a.core.TurnNumber(), a.need, a.core.SteadyMs()})
 }
 
-// shut holds back this turn and later ones at a level, unless it is degraded or has everything.
+// shut holds back this turn and later ones at a level. It does nothing if the level is degraded, or if enough replicas
+// have everything.
 func (a *acks) shut(level int) {
 	l := &a.levels[level]
 	if l.degraded || l.acked >= a.need {
@@ -215,8 +217,8 @@ func (a *acks) shut(level int) {
 	a.gate.ShutLevel(level, a.core.TurnNumber())
 }
 
-// ask has the replicas report how far they are, if that is worth a question. It asks at most once a turn, and rarely
-// while the last question is not answered.
+// ask asks the replicas for acknowledgements, if any reply waits for one. It asks at most once a turn, and rarely while
+// the last request is not answered.
 func (a *acks) ask() {
 	if len(a.roster.replicas) == 0 || a.still || !a.lacks() {
 		return
@@ -235,13 +237,13 @@ func (a *acks) ask() {
 	a.flush()
 }
 
-// hears notes that a replica has answered.
+// hears notes that a replica has sent an acknowledgement.
 func (a *acks) hears(r *replica, more bool) {
 	a.answered = a.answered || r.ackOffset >= a.askedAt
 	a.progress = a.progress || more
 }
 
-// heard looks how far the replicas are, and lets pass what enough of them have.
+// heard looks at the replicas' offsets, and releases the replies that enough replicas have acknowledged.
 func (a *acks) heard() {
 	if !a.on || a.halted {
 		return
@@ -280,7 +282,8 @@ func (a *acks) count(r *replica, offset int64) {
 	a.counted, a.offsets = append(a.counted, at), append(a.offsets, offset)
 }
 
-// settle lets pass what a level has acknowledged by now. It reports whether anything may pass.
+// settle releases the replies of a level that enough replicas have acknowledged by now. It reports whether any reply
+// may leave.
 func (a *acks) settle(level int) (moved bool) {
 	l := &a.levels[level]
 	if l.degraded {
@@ -304,7 +307,7 @@ func (a *acks) settle(level int) (moved bool) {
 	return moved
 }
 
-// restore ends degradation: enough replicas acknowledge again.
+// restore ends the degradation of a level once enough replicas acknowledge again.
 func (a *acks) restore(level int) (moved bool) {
 	l := &a.levels[level]
 	l.degraded, l.next = false, a.first+len(a.entries)
@@ -326,7 +329,8 @@ func (a *acks) recovered(level int) {
 	}
 }
 
-// modeChanged starts again from what replicas have acknowledged in the new way. Replies that have left stay confirmed.
+// modeChanged starts again, from the offsets that replicas have acknowledged in the new mode. Replies that have left
+// stay confirmed.
 func (a *acks) modeChanged() {
 	if a.on {
 		a.forget()
@@ -350,7 +354,7 @@ func (a *acks) drop() {
 	}
 }
 
-// tick times out what has waited for too long, and ends when no client waits any more.
+// tick times out replies that have waited for too long, and ends when no client waits any more.
 func (a *acks) tick() {
 	if !a.on || a.halted {
 		return
@@ -411,7 +415,7 @@ func (a *acks) expire(level, end int) {
 	l.failing = true
 }
 
-// state says how replies fare that wait for replicas.
+// state returns the state of replies that wait for replicas: "ok", or the worst state of a level.
 func (a *acks) state() string {
 	worst := "ok"
 	for level := 1; level < len(a.levels); level++ {
@@ -428,7 +432,7 @@ func (a *acks) state() string {
 	return worst
 }
 
-// lines are INFO's fields while clients wait for replicas.
+// lines writes INFO's fields while clients wait for replicas.
 func (a *acks) lines(w *info.Writer) {
 	if !a.on {
 		return

@@ -6,18 +6,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A backlog keeps the end of the stream, for replicas that lack a part of it. One whose link broke can so continue
-// where it was.
+// A backlog keeps the end of the stream, for replicas that lack a part of it. So a replica whose link broke can
+// continue where it was.
 //
 //	blocks   [ ....#### ][ ######## ][ ###..... ]      # is kept: length bytes that end at offset end
 //	           oldest                  newest
 //
-// replication.B1. The kept bytes are those of the stream from offset end-length up to end. There are at most limit,
-// and those after floor, which a replica still needs. With a spool there may be some more: see replication.B3.
+// replication.B1. The kept bytes are those of the stream from offset end-length up to end. They are the last limit
+// bytes at most, and the bytes after floor, which a replica still needs. With a spool there may be some more: see
+// replication.B3.
 // replication.B2. Each block but the newest is full, and no block lies wholly before the kept bytes.
-// replication.B3. While the spool is on, all bytes in blocks are kept: they continue it.
+// replication.B3. While the spool is on, all bytes in blocks are kept, because they continue the spool.
 //
-// Blocks are mapped memory outside the Go heap. Their pages cost something once they are written. Turn only.
+// Blocks are mapped memory outside the Go heap. Their pages take memory only once they are written. Turn only.
 type backlog struct {
 	blocks []*block
 	spare  *block // one that was emptied last: in steady state no block is mapped
@@ -28,7 +29,7 @@ type backlog struct {
 	spool  *spool // takes the blocks that are dropped; nil: they are freed
 }
 
-// blockBytes is how much is mapped at a time.
+// blockBytes is the size of a block, which is mapped as a whole.
 const blockBytes = 16 << 10
 
 type block struct {
@@ -36,19 +37,19 @@ type block struct {
 	used   int
 }
 
-// noFloor stands for no replica that lacks anything.
+// noFloor is the floor if no replica lacks any bytes.
 const noFloor = math.MaxInt64
 
-// newBacklog begins at the stream's offset at.
+// newBacklog returns an empty backlog that begins at the stream's offset at.
 func newBacklog(limit, at int64) *backlog { return &backlog{limit: limit, floor: noFloor, end: at} }
 
 // begin is the stream's offset before the first byte that is kept.
 func (b *backlog) begin() int64 { return b.end - b.length }
 
-// excess is how much is kept past the limit, for replicas that need it.
+// excess returns how many bytes are kept past the limit, for replicas that need them.
 func (b *backlog) excess() int64 { return max(0, b.length-b.limit) }
 
-// setFloor keeps what a replica needs if it has the stream up to offset floor.
+// setFloor keeps the bytes after offset floor, for a replica that has the stream up to there.
 func (b *backlog) setFloor(floor int64) {
 	if floor == b.floor {
 		return
@@ -59,7 +60,7 @@ func (b *backlog) setFloor(floor int64) {
 	}
 }
 
-// bytes is the memory of the backlog.
+// bytes returns the memory of the backlog.
 func (b *backlog) bytes() int64 { return int64(len(b.blocks)) * blockBytes }
 
 // write appends p, and drops bytes past the limit. It reports whether there was memory for p. If not, the backlog keeps
@@ -88,7 +89,7 @@ func (b *backlog) write(p []byte) bool {
 	return true
 }
 
-// newest is the block that has room at its end; nil when the system has no memory.
+// newest returns the block that has room at its end, or nil if the system has no memory.
 func (b *backlog) newest() *block {
 	if n := len(b.blocks); n > 0 && b.blocks[n-1].used < blockBytes {
 		return b.blocks[n-1]
@@ -112,7 +113,7 @@ func (b *backlog) newest() *block {
 	return fresh
 }
 
-// filled is how many bytes lie in blocks, those before begin included.
+// filled returns how many bytes lie in blocks, with those before begin.
 func (b *backlog) filled() int64 {
 	n := len(b.blocks)
 	if n == 0 {
@@ -149,7 +150,7 @@ func (b *backlog) trim() {
 	unmap(gone)
 }
 
-// unmap gives blocks back, outside the turn: many of them take milliseconds.
+// unmap unmaps blocks outside the turn, because many of them take milliseconds.
 func unmap(gone []*block) {
 	if len(gone) == 0 {
 		return
@@ -174,7 +175,7 @@ func (b *backlog) resize(limit int64) {
 	b.trim()
 }
 
-// free gives all memory and files back.
+// free releases all memory and files.
 func (b *backlog) free() {
 	b.spool.drop()
 	gone := b.blocks
@@ -185,13 +186,14 @@ func (b *backlog) free() {
 	unmap(gone)
 }
 
-// rebase moves the stream to another offset. The kept bytes are of another stream, and go.
+// rebase moves the stream to another offset. It drops the kept bytes, which belong to another stream.
 func (b *backlog) rebase(at int64) {
 	b.forget()
 	b.end = at
 }
 
-// read copies the bytes after offset from into p, begin() <= from <= end. It returns how many these were.
+// read copies the bytes after offset from into p, where begin() <= from <= end. It returns how many bytes it has
+// copied.
 func (b *backlog) read(p []byte, from int64) (n int) {
 	at := b.filled() - (b.end - from)
 	for i := int(at / blockBytes); i < len(b.blocks) && n < len(p); i++ {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestBacklogKeepsTheEnd: replication.B1 against a slice, through writes, changes of the limit and new beginnings.
+// TestBacklogKeepsTheEnd: compares replication.B1 with a slice, through writes, changes of the limit and new streams.
 func TestBacklogKeepsTheEnd(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))

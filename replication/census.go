@@ -11,9 +11,9 @@ import (
 	"spindle/protocol"
 )
 
-// A census knows what each replica's server can read. A spindle says by REPLCONF capa what it reads, and a Valkey its
-// version by REPLCONF version. No release of Redis tells its version in the handshake of a replica. It is asked on
-// another connection, before it gets a form that it may not read.
+// A census records what each replica's server can read. A spindle says in REPLCONF capa what it reads, and a Valkey
+// says its version in REPLCONF version. No release of Redis says its version in the handshake of a replica. So a Redis
+// is asked on another connection, before it gets data in a form that it may not read.
 //
 // replication.V1. A server gets no form that it is known not to read, neither in a full copy nor as an effect.
 // replication.V2. A server of which nothing is known gets everything, as with Redis.
@@ -34,8 +34,8 @@ type census struct {
 // refusalRest is how many ms a refused replica waits before it may try again.
 const refusalRest = 30_000
 
-// askRead asks r's server what it reads. A server that wants a password does not say: r itself has told the address, so
-// no password is sent there.
+// askRead asks r's server what it reads. No password is sent, because the address comes from r itself. So a server that
+// requires a password does not answer.
 func (s *census) askRead(r *replica) {
 	r.asked = true
 	if r.port == 0 || r.rdbOnly {
@@ -49,7 +49,7 @@ func (s *census) askRead(r *replica) {
 	}()
 }
 
-// learned continues with r, whose server has said what it reads, or has not answered.
+// learned continues with r after its server has answered, or has failed to answer.
 func (s *census) learned(r *replica, version string, lacks Forms, err error) {
 	if !r.isHere() {
 		return
@@ -65,7 +65,7 @@ func (s *census) learned(r *replica, version string, lacks Forms, err error) {
 	s.retry()
 }
 
-// spotEffect is spot for a command in the stream's bytes.
+// spotEffect does the work of spot for a command in the stream's bytes.
 func (s *census) spotEffect(db int, effect []byte) {
 	at := bytes.IndexByte(effect, '\n') + len("$5\r\n") + 1
 	if at < len(effect) && effect[at] == '\n' { // the name has ten letters or more
@@ -87,8 +87,8 @@ func (s *census) spotEffect(db int, effect []byte) {
 	}
 }
 
-// mayNameMessage reports whether a command may be about messages of producers. If not, it need not be parsed. effect is
-// the stream's bytes, beginning with the command's name, which begins with an X.
+// mayNameMessage reports whether a command may name messages of idempotent producers (XADD IDMP and kin). If not, it
+// need not be parsed. effect is the stream's bytes, beginning with the command's name, which begins with an X.
 func mayNameMessage(effect []byte) bool {
 	name, rest, _ := bytes.Cut(effect, []byte("\r\n"))
 	if !command.Is(name, "XADD") {
@@ -100,7 +100,7 @@ func mayNameMessage(effect []byte) bool {
 	return err == nil && len(rest) > n+len(next)+4 && command.Is(rest[n+len(next):n+len(next)+4], "IDMP")
 }
 
-// spot looks whether args, the stream's next command, needs a form that a replica cannot read.
+// spot checks whether args, the stream's next command, needs a form that a replica cannot read.
 func (s *census) spot(db int, args [][]byte) {
 	forms := special(args)
 	if forms == 0 {
@@ -127,8 +127,8 @@ func (s *census) spot(db int, args [][]byte) {
 	}
 }
 
-// closeTooOld closes r, which cannot read the stream's next command. It must not continue from the backlog, which holds
-// that command.
+// closeTooOld closes r, which cannot read the stream's next command. r must not continue later from the backlog, which
+// holds that command.
 func (s *census) closeTooOld(r *replica, x Find) {
 	x.Forms &= r.lacks &^ r.reads
 	s.settings.Log.Warning("Closing replica %s of version %s, which could not read the stream: %s", r.name(), r.version, x)
@@ -136,8 +136,8 @@ func (s *census) closeTooOld(r *replica, x Find) {
 	s.core.Kill(r.cl, false)
 }
 
-// canRead reports whether r, which waits for a full copy, can read one of the present data. If it cannot, r hears so,
-// and is closed after a rest.
+// canRead reports whether r, which waits for a full copy, can read a copy of the present data. If r cannot, it gets an
+// error, and is closed after a rest.
 func (s *census) canRead(r *replica) bool {
 	may := s.saver.Holds() &^ r.reads
 	switch {
@@ -162,7 +162,7 @@ func (s *census) canRead(r *replica) bool {
 	return false
 }
 
-// searched continues with r, once the data of offset at have been searched for what it cannot read.
+// searched continues with r, after the data at offset at have been searched for forms that r cannot read.
 func (s *census) searched(r *replica, x Find, found bool, at int64) {
 	if !r.isHere() {
 		return
@@ -179,7 +179,7 @@ func (s *census) searched(r *replica, x Find, found bool, at int64) {
 	}
 }
 
-// closeRefused closes replicas that were refused and have rested. They may try again.
+// closeRefused closes refused replicas after their rest. They may try again.
 func (s *census) closeRefused(nowMs int64) {
 	for _, r := range s.roster.replicas {
 		if r.refusal != "" && nowMs-r.refusedMs >= refusalRest && !r.cl.Is(client.CloseASAP) {

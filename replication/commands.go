@@ -24,18 +24,18 @@ func Join(feed *Feed, follower *Follower) *Ends {
 	return &Ends{feed, follower, x}
 }
 
-// Tick is replication's share of the core's 100 ms duty. The time is by Core.SteadyMs.
+// Tick is replication's share of the core's duty that runs every 100 ms. nowMs is by Core.SteadyMs.
 func (e *Ends) Tick(nowMs int64) {
 	e.feed.Tick(nowMs)
 	e.failover.tick(nowMs)
 	e.follower.Tick(nowMs)
 }
 
-// HandingOver reports whether this server follows a replica that has yet to take over.
+// HandingOver reports whether this server follows a replica that has not yet taken over.
 func (e *Ends) HandingOver() bool { return e.failover.stage == failoverUnderWay }
 
-// State returns what a file says of the history: its name, offset and the stream's database. ok is false if no server
-// could continue it.
+// State returns what a saved file says of the history: its name, its offset and the stream's database. ok is false if
+// no server could continue the history.
 func (e *Ends) State() (id string, offset int64, db int, ok bool) {
 	f := e.feed
 	f.flush()
@@ -48,8 +48,8 @@ func (e *Ends) State() (id string, offset int64, db int, ok bool) {
 	return "", 0, 0, false
 }
 
-// StreamDB returns the stream's database, for a replica that begins to read it here. A primary's own stream begins with
-// SELECT.
+// StreamDB returns the stream's database, for a replica that begins to read the stream here. A primary's own stream
+// begins with SELECT.
 func (e *Ends) StreamDB() int {
 	if e.feed.following {
 		return e.follower.streamDB()
@@ -57,7 +57,7 @@ func (e *Ends) StreamDB() int {
 	return 0
 }
 
-// Family is the commands of replicas, and of clients about them.
+// Family returns the commands that replicas send, and the commands of clients that control replication.
 func (e *Ends) Family() command.Family {
 	const role = command.NoAsyncLoading | command.Admin | command.NoScript | command.Stale
 	return command.Family{Name: "server", Rows: []command.Spec{
@@ -75,10 +75,10 @@ func (e *Ends) Family() command.Family {
 	}}
 }
 
-// hostMax is the first length that no host name has.
+// hostMax is one more than the length of the longest host name.
 const hostMax = 256
 
-// sync is SYNC: the length, the RDB stream, then the effects. There is no other reply.
+// sync runs SYNC. It sends the length, the RDB stream, then the effects. There is no other reply.
 func (e *Ends) sync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
@@ -99,8 +99,9 @@ func (e *Ends) sync(c *command.Context) error {
 	return nil
 }
 
-// psync is PSYNC <id> <offset> [FAILOVER]: +CONTINUE [<id>] and the rest of the stream; or +FULLRESYNC <id> <offset>,
-// then as SYNC. With FAILOVER this server first takes the place of its primary.
+// psync runs PSYNC <id> <offset> [FAILOVER]. It replies +CONTINUE [<id>] and sends the rest of the stream, or it
+// replies +FULLRESYNC <id> <offset> and continues like SYNC. With FAILOVER this server first takes the place of its
+// primary.
 func (e *Ends) psync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
@@ -111,7 +112,7 @@ func (e *Ends) psync(c *command.Context) error {
 	return e.resync(c)
 }
 
-// resync answers PSYNC. The answer may come in a later turn.
+// resync replies to PSYNC. The reply may come in a later turn.
 func (e *Ends) resync(c *command.Context) error {
 	if e.feed.following && !e.follower.Up() {
 		return errNoLink
@@ -144,7 +145,8 @@ func (e *Ends) resync(c *command.Context) error {
 	return nil
 }
 
-// replconf is REPLCONF option value …, which tells about the replica: +OK, or nothing for ACK and GETACK.
+// replconf runs REPLCONF option value …, with which a replica describes itself. It replies +OK, or nothing to ACK and
+// GETACK.
 func (e *Ends) replconf(c *command.Context) error {
 	if len(c.Args)%2 == 0 {
 		return protocol.ErrSyntax
@@ -187,7 +189,7 @@ func (e *Ends) replconf(c *command.Context) error {
 				return errVersion(value)
 			}
 		case "set-cluster-node-id", "rdb-no-compress":
-			// A Valkey 9 in a cluster, or a Redis 8.6, says these. The copy and the stream are the same in any case.
+			// A Valkey 9 in a cluster, or a Redis 8.6, sends these options. They do not change the copy or the stream.
 		case "rdb-only":
 			only, err := bit(value)
 			if err != nil {
@@ -214,8 +216,8 @@ func (e *Ends) replconf(c *command.Context) error {
 	return nil
 }
 
-// acked is REPLCONF ACK <offset> [FACK <offset>]: what the replica has applied, and what it has fsynced. args are those
-// after ACK.
+// acked runs REPLCONF ACK <offset> [FACK <offset>]: how much the replica has applied, and how much it has fsynced. args
+// are the arguments after ACK.
 func (e *Ends) acked(c *command.Context, r *replica, args [][]byte) {
 	offset, err := strconv.ParseInt(string(args[0]), 10, 64)
 	if err != nil || !c.Client.Is(client.Replica) {
@@ -239,7 +241,8 @@ func (e *Ends) acked(c *command.Context, r *replica, args [][]byte) {
 	e.feed.heardAcks = true
 }
 
-// role is ROLE: [master, offset, [[address, port, offset] …]], or that of a replica.
+// role runs ROLE. A primary's reply is [master, offset, [[address, port, offset] …]]; see describeFollower for a
+// replica's.
 func (e *Ends) role(c *command.Context) error {
 	if e.feed.following {
 		describeFollower(c, e.follower)
@@ -266,7 +269,7 @@ func (e *Ends) role(c *command.Context) error {
 	return nil
 }
 
-// describeFollower is ROLE of a replica: [slave, host, port, state, offset].
+// describeFollower writes the reply of ROLE on a replica: [slave, host, port, state, offset].
 func describeFollower(c *command.Context, f *Follower) {
 	c.Reply.Array(5)
 	c.Reply.BulkString("slave")
@@ -280,7 +283,7 @@ func describeFollower(c *command.Context, f *Follower) {
 	c.Reply.Int(offset)
 }
 
-// replicaOf is REPLICAOF and SLAVEOF host port, or NO ONE.
+// replicaOf runs REPLICAOF and SLAVEOF host port, or NO ONE.
 func (e *Ends) replicaOf(c *command.Context) error {
 	f := e.follower
 	if f.parts.Clustered {

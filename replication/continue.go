@@ -6,8 +6,8 @@ import (
 	"spindle/engine/command"
 )
 
-// tryContinue answers PSYNC <id> <offset> with +CONTINUE if r has this history up to there and the backlog has the
-// rest. It reports whether it did. offset is that of the first byte wanted, which counts from 1.
+// tryContinue replies +CONTINUE to PSYNC <id> <offset> if r has this history up to the offset and the backlog has the
+// rest. It reports whether it did. offset is that of the first byte that r wants, which counts from 1.
 func (f *Feed) tryContinue(c *command.Context, r *replica, id []byte, offset int64) bool {
 	f.flush()
 	log := f.settings.Log

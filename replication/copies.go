@@ -10,8 +10,9 @@ import (
 	"spindle/engine/data/keyspace"
 )
 
-// Copies are the full synchronisations: each sends a view to a group of replicas, which get the stream after it. There
-// is one group with a length and one with an EOF mark at a time. Other replicas wait, and share the next group.
+// Copies are the full synchronisations. Each sends a view (a snapshot) to a group of replicas, and then the later part
+// of the stream. At one time there is at most one group that gets a length first, and one that gets an EOF mark. Other
+// replicas wait, and share the next group.
 type copies struct {
 	core     *engine.Core
 	settings *Settings
@@ -24,7 +25,7 @@ type copies struct {
 	fullSyncs uint64
 }
 
-// A group is the replicas of one full synchronisation. They share a view and its encoding, at the pace of the slowest.
+// A group has the replicas of one full synchronisation. They share a view and its encoding, at the pace of the slowest.
 type group struct {
 	members []*replica
 	eof     bool   // the form of the stream
@@ -42,7 +43,7 @@ func (g *group) isDeserted() bool {
 	return true
 }
 
-// groupOf is the place of r's form in copies.groups.
+// groupOf returns the index in copies.groups for r's form.
 func groupOf(r *replica) int {
 	if r.eof {
 		return 1
@@ -50,7 +51,7 @@ func groupOf(r *replica) int {
 	return 0
 }
 
-// request has r wait for a full synchronisation. It begins at once if there is nothing to wait for.
+// request queues r for a full synchronisation. It begins at once if there is nothing to wait for.
 func (c *copies) request(r *replica) {
 	c.roster.enlist(r)
 	r.state, r.askedMs, r.ackMs = waiting, c.core.SteadyMs(), c.core.SteadyMs()
@@ -65,8 +66,8 @@ func (c *copies) request(r *replica) {
 	}
 }
 
-// startDue begins the full synchronisations that are due, once no unit is open. A replica would apply the effects of an
-// open unit a second time.
+// startDue begins the full synchronisations that are due, once no unit is open. Otherwise a replica would apply the
+// effects of the open unit twice.
 func (c *copies) startDue() {
 	c.core.Between(func() {
 		if c.core.Loading() || c.core.Importing() {
@@ -103,11 +104,11 @@ func (c *copies) startNext(place int) {
 	c.start(g, first.form())
 }
 
-// isReady reports whether r waits for a view, and can read one.
+// isReady reports whether r waits for a view, and can read the present data.
 func (c *copies) isReady(r *replica) bool { return r.awaitsView() && c.census.canRead(r) }
 
-// isDue reports whether first, the longest waiting of n replicas, has waited long enough for others. A replica that
-// needs the form with a length does not wait.
+// isDue reports whether first, the replica that has waited longest, has waited long enough for others. n replicas wait.
+// A replica that needs the form with a length does not wait.
 func (c *copies) isDue(first *replica, n int64) bool {
 	s := c.settings
 	if !s.Diskless.Get() || !first.eof || s.SyncReplicas.Get() > 0 && n >= s.SyncReplicas.Get() {
@@ -116,7 +117,7 @@ func (c *copies) isDue(first *replica, n int64) bool {
 	return c.core.SteadyMs()-first.askedMs >= s.SyncDelay.Get()*1000
 }
 
-// start sends a group the present data. Later effects stay in the backlog for it.
+// start begins to send the present data to a group. The backlog keeps later effects for the group.
 func (c *copies) start(g *group, as form) {
 	c.core.AssertWhole("a replica is told an offset")
 	c.stream.flush() // earlier effects are for the other replicas alone
@@ -146,7 +147,7 @@ func (c *copies) start(g *group, as form) {
 	go c.send(g, out, view, c.saver.Prepare(ctx, c.stream.ID, offset, as.filter, as.dialect))
 }
 
-// send streams view to the group and closes it. It has its own goroutine.
+// send sends view to the group and closes the view. It runs on its own goroutine.
 func (c *copies) send(g *group, out *sender, view *keyspace.View, encode func(io.Writer, *keyspace.View) error) {
 	defer view.Close()
 	defer g.giveUp()
@@ -163,7 +164,7 @@ func (c *copies) send(g *group, out *sender, view *keyspace.View, encode func(io
 	})
 }
 
-// logEnd logs how many replicas have the whole view, in the words that operators' tools wait for.
+// logEnd logs how many replicas have the whole view, in the lines that operators' tools look for.
 func (c *copies) logEnd(left int, err error) {
 	switch {
 	case left == 0:
@@ -215,7 +216,7 @@ func (c *copies) giveUpDeserted() {
 	}
 }
 
-// signWaiting sends waiting replicas an empty line each second, so that they do not give up.
+// signWaiting sends an empty line each second to the replicas that wait, so that they do not time out.
 func (c *copies) signWaiting(nowMs int64) {
 	for _, r := range c.roster.replicas {
 		if r.awaitsView() && nowMs-r.ackMs >= signEvery.Milliseconds() {
@@ -225,10 +226,10 @@ func (c *copies) signWaiting(nowMs int64) {
 	}
 }
 
-// Sending reports whether a full synchronisation is under way.
+// Sending reports whether a full synchronisation is running.
 func (c *copies) Sending() bool { return c.groups[0] != nil || c.groups[1] != nil }
 
-// Began returns when the oldest full synchronisation under way began; the zero time without one.
+// Began returns when the oldest running full synchronisation began, or the zero time without one.
 func (c *copies) Began() (at time.Time) {
 	if g := c.oldest(); g != nil {
 		at = g.began
@@ -236,7 +237,7 @@ func (c *copies) Began() (at time.Time) {
 	return at
 }
 
-// CutOff ends the oldest full synchronisation, and closes its replicas: its view keeps too much memory alive.
+// CutOff ends the oldest full synchronisation and closes its replicas, because its view keeps too much memory alive.
 func (c *copies) CutOff(why string) {
 	g := c.oldest()
 	c.settings.Log.Warning("Full synchronization called off: %s", why)

@@ -9,20 +9,22 @@ import (
 	"spindle/replication/segments"
 )
 
-// How replicas get the stream. A replica whose socket keeps up gets the bytes as they come. Another one reads the
-// backlog at its own pace, first on disk and then in memory, until it has caught up.
+// This file has the ways in which replicas get the stream. A replica whose socket keeps up gets the bytes as they come.
+// Any other replica reads the backlog at its own pace, first on disk and then in memory, until it has caught up.
 
 const (
-	// aheadMax bounds what a replica's loop has unsent of the stream. Later bytes stay in the backlog, once for all.
+	// aheadMax bounds the bytes of the stream that a replica's loop has not sent yet. Later bytes stay in the backlog,
+	// which all replicas share.
 	aheadMax = 1 << 20
-	// atOnce bounds what a replica gets of the backlog in the turn that continues it. A goroutine sends the rest.
+	// atOnce bounds the bytes of the backlog that a replica gets in the turn that continues it. A goroutine sends the
+	// rest.
 	atOnce = 1 << 20
-	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine, or the goroutine reads of
-	// the disk for one turn.
+	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine, or how many the goroutine
+	// reads from the disk for one turn.
 	catchUpPiece = 256 << 10
 )
 
-// give hands the stream's new bytes to the replicas.
+// give posts the stream's new bytes to the replicas.
 func (o *roster) give(piece []byte) {
 	for _, r := range o.replicas {
 		switch {
@@ -36,7 +38,7 @@ func (o *roster) give(piece []byte) {
 	}
 }
 
-// watchSocket notes that r's loop was given n bytes more. If the socket does not take them, r reads the backlog.
+// watchSocket notes that r's loop got n more bytes. If the socket does not take them, r reads the backlog from then on.
 func (o *roster) watchSocket(r *replica, n int) {
 	if r.unseen += n; r.unseen < aheadMax/4 || o.stream.log == nil {
 		return
@@ -55,7 +57,8 @@ func (o *roster) fallBehind(r *replica, at int64) {
 }
 
 // limitLag closes r if it lacks too much: more than the hard limit, or more than the soft one for too long. While the
-// spool takes the stream, a lag costs no memory. Then r is closed only if the spool has moved past it.
+// spool takes the stream, the missing bytes cost no memory. Then r is closed only if the spool has dropped bytes that r
+// needs.
 func (o *roster) limitLag(r *replica) {
 	if r.at == live || o.stream.log == nil || r.cl.Is(client.CloseASAP) {
 		return
@@ -71,7 +74,7 @@ func (o *roster) limitLag(r *replica) {
 	if r.state == online {
 		lacks += r.unsent()
 	}
-	// A replica may lack all that the backlog keeps anyway.
+	// A replica may lack everything that the backlog keeps anyway.
 	over := limit.Hard > 0 && lacks >= max(limit.Hard, o.settings.BacklogSize.Get())
 	switch {
 	case limit.Soft == 0 || lacks < limit.Soft:
@@ -110,7 +113,7 @@ func (o *roster) watch(nowMs int64) {
 	}
 }
 
-// goOnline has r get the stream, first what it lacks.
+// goOnline starts to send r the stream, beginning with the part that it lacks.
 func (o *roster) goOnline(r *replica) {
 	if r.state == online {
 		return
@@ -120,7 +123,7 @@ func (o *roster) goOnline(r *replica) {
 	o.settings.Log.Notice("Synchronization with replica %s succeeded", r.name())
 }
 
-// beginCatchUp sends r what it lacks, or starts a goroutine that does.
+// beginCatchUp sends r the part that it lacks, or starts a goroutine that does.
 func (o *roster) beginCatchUp(r *replica) {
 	if o.onDisk(r) != nil {
 		go o.catchUp(r)
@@ -136,8 +139,8 @@ func (o *roster) beginCatchUp(r *replica) {
 	go o.catchUp(r)
 }
 
-// postNext posts the next piece of the backlog to r, and returns its length. 0: r gets the stream as it comes now, or
-// is gone.
+// postNext posts the next piece of the backlog to r, and returns its length. It returns 0 if r has caught up and now
+// gets the stream as it comes, or if r is gone.
 func (o *roster) postNext(r *replica) int {
 	o.stream.flush()
 	log := o.stream.log
@@ -168,7 +171,8 @@ func (o *roster) lose(r *replica) {
 	o.core.Kill(r.cl, false)
 }
 
-// onDisk returns the log from which r gets its next bytes; nil: they are in memory, or r gets none.
+// onDisk returns the log from which r gets its next bytes. It returns nil if these bytes are in memory, or r needs
+// none.
 func (o *roster) onDisk(r *replica) *segments.Log {
 	o.stream.flush()
 	log, spool := o.stream.log, o.stream.spool
@@ -178,7 +182,7 @@ func (o *roster) onDisk(r *replica) *segments.Log {
 	return spool.log
 }
 
-// catchUp sends r the backlog as fast as its socket takes it. It has its own goroutine, which also reads the disk.
+// catchUp sends r the backlog as fast as its socket takes it. It runs on its own goroutine, which also reads the disk.
 func (o *roster) catchUp(r *replica) {
 	out := o.sender(0, r)
 	var reader *segments.Reader
@@ -221,20 +225,20 @@ func (o *roster) catchUp(r *replica) {
 	}
 }
 
-// pieces are the buffers that one catchUp reads the disk into. Their number is bounded: a connection's loop that has no
-// time counts what is on its way as sent.
+// pieces are the buffers into which one catchUp reads the disk. Their number is bounded, because bytes on their way to
+// a busy loop count as sent.
 type pieces struct {
 	free chan []byte // what the connection has sent
 	made int
 }
 
-// piecesMost is a little more than a connection may have unsent.
+// piecesMost covers a little more than a connection may have unsent.
 const piecesMost = unsentMax/catchUpPiece + 8
 
 // giveBack takes back a piece. Any goroutine.
 func (f *pieces) giveBack(p []byte) { f.free <- p[:cap(p)] }
 
-// take returns a buffer, once there is one. ok is false if the replica leaves before.
+// take returns a buffer, as soon as one is free. ok is false if the replica leaves first.
 func (f *pieces) take(gone <-chan struct{}) (piece []byte, ok bool) {
 	if f.made < piecesMost && len(f.free) == 0 {
 		f.made++
@@ -248,7 +252,7 @@ func (f *pieces) take(gone <-chan struct{}) (piece []byte, ok bool) {
 	}
 }
 
-// fill reads into piece. After an error the bytes before it are still the stream's.
+// fill reads into piece. After an error, filled still has valid bytes of the stream.
 func fill(piece []byte, reader *segments.Reader) (filled []byte, err error) {
 	n := 0
 	for n < len(piece) && err == nil {
@@ -259,8 +263,8 @@ func fill(piece []byte, reader *segments.Reader) (filled []byte, err error) {
 	return piece[:n], err
 }
 
-// postRead posts to r a piece of log from offset at, which was read outside the turn. If the reading has failed, the
-// spool is given up. The next look of catchUp then finds that r is lost.
+// postRead posts to r a piece of log from offset at, which was read outside the turn. If the read has failed, the spool
+// is dropped. The next look of catchUp then finds that r is lost.
 func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, free *pieces, err error) {
 	if o.stream.spool.log != log {
 		free.giveBack(piece)

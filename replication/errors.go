@@ -17,7 +17,7 @@ var (
 	errNotBit      = refusal("value is out of range, value must between 0 and 1")
 )
 
-// ErrRedirect names the primary that serves a command in place of this replica.
+// ErrRedirect returns the error that names the primary to which a client must send its command.
 func ErrRedirect(primary Address) *protocol.Error {
 	return protocol.Errorf("REDIRECT", "%s:%d", primary.Host, primary.Port)
 }

@@ -9,8 +9,8 @@ import (
 	"spindle/protocol"
 )
 
-// A failover hands this server's role to one of its replicas. Writes are held until the replica has the whole stream.
-// Then this server follows it, and its PSYNC asks the replica to take over.
+// A failover gives this server's role to one of its replicas. Writes are held until the replica has the whole stream.
+// Then this server follows the replica, and its PSYNC asks the replica to take over.
 type failover struct {
 	core     *engine.Core
 	feed     *Feed
@@ -21,7 +21,7 @@ type failover struct {
 	force    bool
 	untilMs  int64 // by Core.SteadyMs; 0: no limit
 
-	// Of takeOver:
+	// The fields of takeOver:
 	read int64 // the progress of the primary's stream at the last look
 	idle int   // the looks since then
 }
@@ -34,12 +34,12 @@ const (
 	failoverUnderWay
 )
 
-// String is INFO's master_failover_state.
+// String returns INFO's master_failover_state.
 func (s failoverStage) String() string {
 	return [...]string{"no-failover", "waiting-for-sync", "failover-in-progress"}[s]
 }
 
-// run is FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms].
+// run runs FAILOVER [TO host port [FORCE]] [ABORT] [TIMEOUT ms].
 func (x *failover) run(c *command.Context) error {
 	if x.follower.parts.Clustered {
 		return errFailoverInCluster
@@ -122,7 +122,7 @@ func (x *failover) mayBegin(to Address, force bool, timeoutMs int64) error {
 	return nil
 }
 
-// tick looks whether a replica has the whole stream, or time has run out.
+// tick checks whether a replica has the whole stream, or the time has run out.
 func (x *failover) tick(nowMs int64) {
 	if x.stage != failoverWaits {
 		return
@@ -149,7 +149,7 @@ func (x *failover) tick(nowMs int64) {
 	}
 }
 
-// handOver follows the replica, and asks it to take over.
+// handOver makes this server follow the replica, and asks the replica to take over.
 func (x *failover) handOver() {
 	to := x.to
 	x.stage = failoverUnderWay
@@ -168,7 +168,7 @@ func (x *failover) answered(accepted bool) {
 	x.abort("Failover target rejected psync request")
 }
 
-// abort has this server stay the primary, or become it again.
+// abort keeps this server the primary, or makes it the primary again.
 func (x *failover) abort(why string) {
 	x.log.Notice("Aborting failover: %s", why)
 	if x.stage == failoverUnderWay {
@@ -185,10 +185,11 @@ func (x *failover) end() {
 	x.core.Unpause(engine.PauseFailover)
 }
 
-// takeOver is PSYNC with FAILOVER: the primary wants this server in its place. resync answers after the promotion.
+// takeOver runs PSYNC with FAILOVER: the primary asks this server to take its place. resync replies after the
+// promotion.
 //
 // The primary has stopped its writes. Its last bytes may still be unread on the old link, which has its own goroutine.
-// They are applied before the promotion, if they come: without them acknowledged writes would be lost.
+// If they arrive, they are applied before the promotion. Otherwise acknowledged writes would be lost.
 func (x *failover) takeOver(c *command.Context, resync func(*command.Context) error) error {
 	x.log.Warning("Failover request received for replid %s.", c.Args[1])
 	try := func(c *command.Context) (done bool, err error) {
@@ -225,12 +226,12 @@ func (x *failover) takeOver(c *command.Context, resync func(*command.Context) er
 	return nil
 }
 
-// idleLooks is how often in a row takeOver looks for bytes of the stream and finds none: for about a second. Looks are
-// counted, not time: a script that holds the turn stops both the stream and the looks. A primary whose patience ends
-// first asks again, and the count continues.
+// idleLooks is how often in a row takeOver looks for bytes of the stream and finds none, which takes about a second. It
+// is a count and not a time, because a script that holds the turn stops both the stream and the looks. If the primary
+// times out first, it asks again, and the count continues.
 const idleLooks = 500
 
-// mayTakeOver says why this server cannot take the place of the primary whose history is id.
+// mayTakeOver returns an error if this server cannot take the place of the primary whose history is id.
 func (x *failover) mayTakeOver(id []byte) error {
 	switch {
 	case !x.follower.on:
@@ -250,5 +251,5 @@ func (x *failover) missing(offset []byte) int64 {
 	return max(n, 0) - 1 - x.feed.offset
 }
 
-// progress is a figure that grows when bytes of the primary are read or applied.
+// progress returns a figure that grows when bytes of the primary are read or applied.
 func (x *failover) progress() int64 { return x.follower.inputBytes() + x.feed.offset }

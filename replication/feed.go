@@ -1,8 +1,8 @@
 // Package replication is both ends of replication. A primary's Feed streams the core's effects to replicas: a full copy
 // from a view, then every effect in order. A replica's Follower takes that stream from its primary. Ends joins the two.
 //
-// Owner: the core calls Feed and Follower inside its turns. A sender goroutine per full copy reads a view and nothing
-// else.
+// Owner: the core calls Feed and Follower inside its turns. Each full copy has a sender goroutine, which reads a view
+// and nothing else.
 // Never: blocks a turn (R5), or keeps more for a replica than its output limit allows.
 // Start at feed.go.
 //
@@ -19,7 +19,7 @@ import (
 	"spindle/engine/client"
 )
 
-// A Feed is this server's stream and all that replicas have of it.
+// A Feed is this server's stream with the state of all its replicas.
 //
 //	core ── Append ──▶ stream ── give ──▶ roster ──▶ replicas' connections
 //	                   └─ backlog ────────┘
@@ -63,8 +63,8 @@ func (f *Feed) Append(unit []engine.Effect) {
 	}
 }
 
-// TurnDone implements engine.Sink: the turn's bytes leave in one piece. Replicas are asked at most once a turn how far
-// they are, and waiting clients are looked at once, for all acknowledgements of the turn.
+// TurnDone implements engine.Sink. It sends the turn's bytes in one piece. At most once a turn, it asks replicas for
+// acknowledgements, and checks the waiting clients for all acknowledgements of the turn.
 func (f *Feed) TurnDone() {
 	if f.heardAcks {
 		f.heardAcks = false
@@ -78,16 +78,16 @@ func (f *Feed) TurnDone() {
 	f.flush()
 }
 
-// AckNeedChanged is CONFIG SET min-replicas-to-ack.
+// AckNeedChanged applies CONFIG SET min-replicas-to-ack.
 func (f *Feed) AckNeedChanged() { f.core.SetCommonAcks(uint8(f.settings.MinAck.Get())) }
 
-// AckModeChanged is CONFIG SET ack-mode. Held replies wait for acknowledgements of the new kind.
+// AckModeChanged applies CONFIG SET ack-mode. Held replies wait for acknowledgements of the new kind.
 func (f *Feed) AckModeChanged() { f.acks.modeChanged() }
 
-// EndAcks is for the end of the server: held replies become errors, and no later one waits.
+// EndAcks is for the end of the server: held replies become errors, and later replies do not wait.
 func (f *Feed) EndAcks() { f.acks.halt() }
 
-// Wrote notes the stream's offset after a command of cl: its WAIT waits for that.
+// Wrote notes the stream's offset after a command of cl. A later WAIT of cl waits for this offset.
 func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }
 
 // Gone tells the feed that a client left.
@@ -99,7 +99,7 @@ func (f *Feed) Gone(cl *client.Client) {
 	}
 }
 
-// Tick is the feed's share of the core's 100 ms duty.
+// Tick is the feed's share of the core's duty that runs every 100 ms.
 func (f *Feed) Tick(nowMs int64) {
 	f.sentRate.Sample(f.written(), int64(f.core.Uptime()))
 	f.acks.tick()
@@ -126,10 +126,10 @@ func (f *Feed) Tick(nowMs int64) {
 	f.flush()
 }
 
-// Replicas is how many replicas there are, in any state.
+// Replicas returns the number of replicas, in any state.
 func (f *Feed) Replicas() int { return len(f.replicas) }
 
-// Heir returns a replica that has the whole stream and understands the order to take over, as of Valkey 9.
+// Heir returns a replica that has the whole stream and understands the order to take over, which Valkey has from 9 on.
 func (f *Feed) Heir() (at Address, ok bool) {
 	f.flush()
 	for _, r := range f.replicas {
@@ -141,8 +141,8 @@ func (f *Feed) Heir() (at Address, ok bool) {
 	return at, false
 }
 
-// Prompt asks every replica how far it is. The feed sends no PING until Resume: replicas would have to catch up with
-// it.
+// Prompt asks every replica for an acknowledgement. The feed sends no PING until Resume, because replicas would have to
+// catch up with it.
 func (f *Feed) Prompt() {
 	f.askForAcks()
 	f.hushed = true
@@ -151,10 +151,10 @@ func (f *Feed) Prompt() {
 // Resume ends what Prompt began.
 func (f *Feed) Resume() { f.hushed = false }
 
-// HoldStill has the feed add nothing by itself to the stream, while on.
+// HoldStill stops the feed from adding anything of its own to the stream while on is true.
 func (f *Feed) HoldStill(on bool) { f.still = on }
 
-// restart begins another stream: that of history id, after offset.
+// restart begins another stream, that of history id after offset.
 func (f *Feed) restart(id string, offset int64) {
 	f.core.AssertWhole("the history changes")
 	f.flush()

@@ -23,7 +23,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A socket is a connection that keeps what it was sent, in order.
+// A socket is a connection that keeps the bytes sent to it, in order.
 type socket struct {
 	mu      sync.Mutex
 	sent    []byte
@@ -85,7 +85,7 @@ func (s *socket) setUnsent(n int) {
 	s.unsent = n
 }
 
-// take returns what was sent since the last take, once it has come to contain want; "" waits for nothing.
+// take returns the bytes sent since the last take, once they contain want. With "" it does not wait.
 func (s *socket) take(t *testing.T, want string) string {
 	t.Helper()
 	got := ""
@@ -110,7 +110,7 @@ func (s *socket) isClosed() bool {
 	return s.closed
 }
 
-// A scribe is a Saver that writes a fixed text when it is let go.
+// A scribe is a Saver that writes a fixed text when its gate opens.
 type scribe struct {
 	text string
 	gate chan struct{} // nil: at once
@@ -248,7 +248,7 @@ func (p *primary) do(cl *client.Client, lines ...string) string {
 	return string(b.Reply.B)
 }
 
-// online makes a replica that has everything.
+// online returns a replica that has everything.
 func (p *primary) online() (*client.Client, *socket) {
 	p.t.Helper()
 	cl, s := p.arrive()
@@ -258,7 +258,7 @@ func (p *primary) online() (*client.Client, *socket) {
 	return cl, s
 }
 
-// BlockedClients asks in another turn.
+// BlockedClients returns the figure in another turn.
 func (p *primary) BlockedClients() (n int) {
 	p.Do(func() { n = p.Core.BlockedClients() })
 	return n
@@ -281,8 +281,8 @@ func wire(line string) string {
 	return text
 }
 
-// TestFullSync: the reply, the view with its length, then what was written meanwhile, with a SELECT before it; and
-// SELECT only when the database changes.
+// TestFullSync: a replica gets the reply, the view with its length, then the writes made meanwhile, with a SELECT
+// before them. A further SELECT comes only when the database changes.
 func TestFullSync(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -316,8 +316,8 @@ func TestFullSync(t *testing.T) {
 	}
 }
 
-// TestHistoryIsNewAfterAGap: writes that came without a backlog moved no offset, so the next replica's data has
-// another history's name. While there is a backlog the name stays, also without a replica.
+// TestHistoryIsNewAfterAGap: writes without a backlog have moved no offset, so the next replica's data get a new
+// history's name. While there is a backlog the name stays, also without a replica.
 func TestHistoryIsNewAfterAGap(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
@@ -350,7 +350,7 @@ func TestHistoryIsNewAfterAGap(t *testing.T) {
 	}
 }
 
-// TestEOFWaitsForTheReplica: with capa eof the stream begins when the replica has loaded and says so.
+// TestEOFWaitsForTheReplica: with capa eof the stream begins when the replica has loaded the copy and says so.
 func TestEOFWaitsForTheReplica(t *testing.T) {
 	p := newPrimary(t)
 	cl, s := p.arrive()
@@ -374,8 +374,8 @@ func TestEOFWaitsForTheReplica(t *testing.T) {
 	}
 }
 
-// TestAckOutrunsTheViewsLeaving: a replica may have loaded, and said so once, before the turn in which its stream
-// counts as sent.
+// TestAckOutrunsTheViewsLeaving: a replica may have loaded the view, and acknowledged it once, before the turn that
+// counts the view as sent.
 func TestAckOutrunsTheViewsLeaving(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.gate = make(chan struct{})
@@ -394,7 +394,8 @@ func TestAckOutrunsTheViewsLeaving(t *testing.T) {
 	}
 }
 
-// TestHeldHasASoftLimit: more than that for longer than its seconds, whether or not anything is written meanwhile.
+// TestHeldHasASoftLimit: a replica that lacks more than the soft limit for longer than its seconds is closed, even if
+// nothing is written meanwhile.
 func TestHeldHasASoftLimit(t *testing.T) {
 	p := newPrimary(t)
 	p.limit = OutputLimit{Soft: 100, Seconds: 2}
@@ -423,7 +424,7 @@ func TestHeldHasASoftLimit(t *testing.T) {
 	}
 }
 
-// TestFilteredSync: rdb-filter-only leaves the keys out of the stream, and needs a replica that knows the EOF form.
+// TestFilteredSync: rdb-filter-only leaves the keys out of the RDB stream, and needs a replica that knows the EOF form.
 func TestFilteredSync(t *testing.T) {
 	p := newPrimary(t)
 	cl, s := p.arrive()
@@ -448,8 +449,8 @@ func TestFilteredSync(t *testing.T) {
 	}
 }
 
-// TestStreamIsKeptOnce: replication.F3. The backlog keeps once what several replicas lack, each from its own offset. It
-// drops that when the last of them is gone.
+// TestStreamIsKeptOnce: replication.F3. The backlog keeps one copy of the bytes that several replicas lack, each from
+// its own offset. It drops them when the last of these replicas is gone.
 func TestStreamIsKeptOnce(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 10)
@@ -489,8 +490,8 @@ func TestStreamIsKeptOnce(t *testing.T) {
 	}
 }
 
-// TestSlowReplicaReadsTheBacklog: a replica whose socket takes nothing gets no more than aheadMax in advance, and
-// everything in the end.
+// TestSlowReplicaReadsTheBacklog: a replica whose socket accepts no bytes has at most aheadMax bytes in its loop. It
+// gets everything in the end.
 func TestSlowReplicaReadsTheBacklog(t *testing.T) {
 	p := newPrimary(t)
 	cl, s := p.online()
@@ -522,8 +523,8 @@ func TestSlowReplicaReadsTheBacklog(t *testing.T) {
 	}
 }
 
-// TestHeldIsBounded: a replica that needs more than its limit while it is synchronised is closed, and keeps nothing
-// more.
+// TestHeldIsBounded: a replica that needs more than its limit during its full copy is closed, and no bytes are kept for
+// it any more.
 func TestHeldIsBounded(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 10) // a lower limit counts as this
@@ -598,7 +599,7 @@ func TestHandshakeRefusals(t *testing.T) {
 	}
 }
 
-// TestWait: it waits for the client's own last write, is woken by acknowledgements, and leaves no waiter.
+// TestWait: WAIT waits for the client's own last write, is woken by acknowledgements, and leaves no waiter.
 func TestWait(t *testing.T) {
 	p := newPrimary(t)
 	replica, s := p.online()
@@ -643,8 +644,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement serves just the clients
-// whose number of replicas have what they wait for.
+// TestWaitersAreLookedAtOnce: replicas are asked at most once a turn. An acknowledgement wakes just the clients whose
+// number of replicas have acknowledged the offset.
 func TestWaitersAreLookedAtOnce(t *testing.T) {
 	p := newPrimary(t)
 	a, as := p.online()
@@ -704,7 +705,8 @@ func TestWaitersAreLookedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAcksCostByClientsServed: an acknowledgement that serves no client costs no more because many clients wait.
+// TestAcksCostByClientsServed: the cost of an acknowledgement that wakes no client does not grow with the number of
+// waiting clients.
 func TestAcksCostByClientsServed(t *testing.T) {
 	p := newPrimary(t)
 	a, _ := p.online()
@@ -732,7 +734,8 @@ func senderTo(to ...*replica) *sender {
 		patience: func() time.Duration { return time.Hour }}
 }
 
-// TestSenderWaitsForTheSocket: R5; and gives up on a replica that is gone or reads nothing.
+// TestSenderWaitsForTheSocket: R5. The sender waits for the socket, and gives up on a replica that is gone or reads
+// nothing.
 func TestSenderWaitsForTheSocket(t *testing.T) {
 	s := &socket{unsent: unsentMax + 1}
 	r := &replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})}
@@ -764,7 +767,7 @@ func TestSenderWaitsForTheSocket(t *testing.T) {
 	}
 }
 
-// TestCountingKeepsTheReplicaWaiting: an empty line now and then, none once the length is known.
+// TestCountingKeepsTheReplicaWaiting: while the length is counted, a replica gets an empty line now and then.
 func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	s := &socket{}
 	out := senderTo(&replica{cl: &client.Client{Conn: s}, gone: make(chan struct{})})
@@ -777,8 +780,8 @@ func TestCountingKeepsTheReplicaWaiting(t *testing.T) {
 	}
 }
 
-// TestSyncIsAsLongAsAnnounced: a stream that comes out another way the second time ends the connection, whether it is
-// long or short.
+// TestSyncIsAsLongAsAnnounced: a stream whose second encoding has another length ends the connection, if the stream is
+// short or long.
 func TestSyncIsAsLongAsAnnounced(t *testing.T) {
 	for _, lengths := range [][]int{{3, 3}, {3, 2}, {3, 4}, {pieceBytes, 2 * pieceBytes}, {2*pieceBytes + 1, pieceBytes}} {
 		s, pass := &socket{}, 0
@@ -838,8 +841,8 @@ func TestGoodReplicas(t *testing.T) {
 	}
 }
 
-// TestWrittenCountsBytesOfSockets: what a slow replica has not taken is not counted as written to it, nor is what is
-// lost with it.
+// TestWrittenCountsBytesOfSockets: bytes that a slow replica has not taken do not count as written to it. Nor do bytes
+// that are lost with the replica.
 func TestWrittenCountsBytesOfSockets(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()

@@ -15,10 +15,10 @@ import (
 	"spindle/internal/logging"
 )
 
-// A Follower is this server as a replica. It carries out what its Link decides, and runs the primary's stream. It hands
-// the stream on to its own replicas, byte for byte.
+// A Follower is this server as a replica. It carries out what its Link decides, and runs the primary's stream. It
+// passes the stream on to its own replicas, byte for byte.
 //
-// replication.H1. While it follows, the feed's history and offset are the primary's. The offset says what was applied.
+// replication.H1. While it follows, the feed's history and offset are the primary's. The offset counts applied bytes.
 // replication.H2. A command is applied when it has run, a transaction when its EXEC has. Only then do its bytes count.
 // replication.H3. Bytes that a connection has read and that were not applied are lost with it.
 //
@@ -52,7 +52,7 @@ type Follower struct {
 	errors uint64 // commands of the primary that failed here
 }
 
-// FollowerParts are what a Follower needs of the rest of the server.
+// FollowerParts are what a Follower needs from the rest of the server.
 type FollowerParts struct {
 	Loader     CopyLoader
 	Dial       Dialer
@@ -65,15 +65,16 @@ type FollowerParts struct {
 	Clustered  bool                 // the cluster decides which server this one follows; clients cannot
 }
 
-// A CopyLoader puts a full copy in the place of the data.
+// A CopyLoader replaces the data set by a full copy.
 type CopyLoader interface {
-	// Load reads the copy, outside turns. It calls done in the turn in which the copy is in place; db is the database of
-	// the stream after it. It calls begin in an earlier turn, after which the data here are not whole. begin returns false
-	// if the link was given up: the data stay. After an error done was not called. One call at a time.
+	// Load reads the copy, outside turns. It calls begin in a turn, after which the present data are not complete.
+	// begin returns false if the link was given up; the data then stay. Load calls done in the later turn in which the
+	// copy is in place; db is the stream's database after the copy. If Load returns an error, it has not called done.
+	// One call at a time.
 	Load(c *Copy, begin func() (still bool), done func(db int)) error
 }
 
-// A Copy is a full copy on its way.
+// A Copy is a full copy that is being received.
 type Copy struct {
 	Stream io.Reader // exactly the RDB stream; with a Mark, the stream, the mark, and perhaps more
 	Size   int64     // of the stream; -1: it ends with Mark
@@ -81,7 +82,7 @@ type Copy struct {
 	Same   bool // it is of the same history as the data here
 }
 
-// NewFollower makes a server that follows no other.
+// NewFollower returns the follower of a server that follows no other.
 func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, parts FollowerParts) *Follower {
 	f := &Follower{core: core, feed: feed, settings: settings, parts: parts}
 	f.link = Link{log: parts.Log, other: outside{f}, jitter: func(ms int64) int64 { return rand.Int64N(ms/4 + 1) }}
@@ -89,8 +90,8 @@ func NewFollower(core *engine.Core, feed *Feed, settings *FollowerSettings, part
 	return f
 }
 
-// Start has the server follow the configured primary, if there is one, once its data are loaded. The data are history
-// id up to offset, whose stream is in db. An empty id: they are of no known history.
+// Start makes the server follow the configured primary, if there is one, once the server's data are loaded. The data
+// are history id up to offset, whose stream is in db. An empty id means that the history is not known.
 func (f *Follower) Start(id string, offset int64, db int) {
 	of := f.settings.Of.Get()
 	if of.Host == "" {
@@ -104,16 +105,16 @@ func (f *Follower) Start(id string, offset int64, db int) {
 	f.begin(of)
 }
 
-// Hurry has a link that rests after a failure dial at once.
+// Hurry makes a link that rests after a failure dial at once.
 func (f *Follower) Hurry() { f.link.Hurry(f.core.SteadyMs()) }
 
 // Following reports whether this server is a replica.
 func (f *Follower) Following() bool { return f.on }
 
-// Up reports whether the primary's stream flows.
+// Up reports whether the primary's stream is connected.
 func (f *Follower) Up() bool { return f.link.Up() }
 
-// streamDB is the database of the primary's stream, for a file written of it.
+// streamDB returns the database of the primary's stream, for a file that is saved at its offset.
 func (f *Follower) streamDB() int {
 	if f.primary != nil {
 		return f.primary.DB
@@ -132,7 +133,7 @@ func (f *Follower) begin(of Address) {
 	f.parts.Changed()
 }
 
-// Follow has this server follow of.
+// Follow makes this server follow of.
 func (f *Follower) Follow(of Address) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
@@ -172,7 +173,7 @@ func (f *Follower) Promote() {
 	f.parts.Changed()
 }
 
-// Tick is the follower's share of the core's 100 ms duty.
+// Tick is the follower's share of the core's duty that runs every 100 ms.
 func (f *Follower) Tick(nowMs int64) {
 	f.rate.Sample(uint64(f.inputBytes()), int64(f.core.Uptime()))
 	if !f.on {
@@ -191,17 +192,18 @@ func (f *Follower) Tick(nowMs int64) {
 	}
 }
 
-// HeardMs is when, by clock.Steady, bytes of the primary last came while its stream flowed; 0: never. Any goroutine.
+// HeardMs returns when, by clock.Steady, the last bytes of the primary's stream arrived, or 0 if none have. Any
+// goroutine.
 func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 
-// Gone tells the follower that a client left. It may be the primary's, killed by an operator.
+// Gone notes that a client has left. It may be the primary's client, killed by an operator.
 func (f *Follower) Gone(cl *client.Client) {
 	if cl == f.primary {
 		f.db, f.primary = f.primary.DB, nil
 	}
 }
 
-// A reply is an error that a command has replied. It may name keys. Its first word does not.
+// A reply is an error that a command has replied. Its text may contain keys, but its first word does not.
 type reply struct{ error }
 
 // Public implements logging.Private.
@@ -210,7 +212,7 @@ func (r reply) Public() string {
 	return code + " " + logging.Redacted
 }
 
-// Diverged tells the follower of a command of the primary, or of a replica, that failed here.
+// Diverged notes that a command of the primary, or of a replica, has failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	if cl.Is(client.Importing) {
 		return // of a move's source: cluster/slotmove
@@ -238,10 +240,10 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	}
 }
 
-// refuse has the primary's stream end before the command that has just failed with err. The reader does the rest after
-// the turn's batch. It returns false for a command that is not of the stream, but of a log that is loaded, say.
+// refuse ends the primary's stream before the command that has just failed with err. The reader does the rest after the
+// turn's batch. refuse returns false if the command is not part of the stream, for example if it comes from the AOF.
 //
-// A transaction has run, but for the command with the error. It counts as applied, and a full copy is asked for.
+// In a transaction, all other commands have run. The transaction counts as applied, and a full copy is asked for.
 func (f *Follower) refuse(cl *client.Client, err error) bool {
 	w := f.wire
 	if w == nil || w.cl != cl {
@@ -254,7 +256,7 @@ func (f *Follower) refuse(cl *client.Client, err error) bool {
 	return true
 }
 
-// Answered logs that a command of one of this server's replicas got a reply. Replicas must send no such commands.
+// Answered logs that a command of one of this server's replicas got a reply. Replicas must not send such commands.
 func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 	name := "<unknown>"
 	if spec != nil {
@@ -263,7 +265,7 @@ func (f *Follower) Answered(cl *client.Client, spec *command.Spec) {
 	f.parts.Log.Warning("Replica generated a reply to command '%s', disconnecting it: %s", name, describe(cl))
 }
 
-// Errors counts the commands of the primary and of replicas that failed here: unexpected_error_replies.
+// Errors counts the commands of the primary and of replicas that failed here, for INFO unexpected_error_replies.
 func (f *Follower) Errors() uint64 { return f.errors }
 
 // resetStats is the follower's share of CONFIG RESETSTAT.
@@ -305,7 +307,7 @@ func (f *Follower) terms() Terms {
 		PatienceMs: f.parts.PatienceMs()}
 }
 
-// adopt has the stream begin, in database db.
+// adopt begins the stream, in database db.
 func (f *Follower) adopt(db int) {
 	f.primary = f.core.Adopt(f.wire)
 	f.primary.DB = db
@@ -327,7 +329,7 @@ func (f *Follower) taken(w *upstream, db int) {
 	f.parts.Changed()
 }
 
-// outside is a Follower as its Link sees it. It implements Outside.
+// outside is the Follower as its Link sees it. It implements Outside.
 type outside struct{ *Follower }
 
 func (o outside) Terms() Terms { return o.terms() }

@@ -19,7 +19,7 @@ import (
 	"spindle/engine/client"
 )
 
-// A gulp is a Taker that reads a copy and keeps nothing of it.
+// A gulp is a CopyLoader that reads a copy and keeps nothing of it.
 type gulp struct{ p *primary }
 
 func (g gulp) Load(c *Copy, begin func() bool, done func(db int)) error {
@@ -31,7 +31,7 @@ func (g gulp) Load(c *Copy, begin func() bool, done func(db int)) error {
 	return nil
 }
 
-// A source is a primary made of a listener: the test says what it says.
+// A source is a primary that consists of a listener. The test decides what it sends.
 type source struct {
 	t        *testing.T
 	listener net.Listener
@@ -70,7 +70,7 @@ func (s *source) address() Address {
 	return Address{"127.0.0.1", a.Port}
 }
 
-// greet takes a connection through the handshake, up to PSYNC, and gives what that asked for.
+// greet takes a connection through the handshake, up to PSYNC, and returns the arguments of PSYNC.
 func (s *source) greet() string {
 	s.t.Helper()
 	var err error
@@ -99,7 +99,7 @@ func (s *source) say(text string) {
 	}
 }
 
-// read is the next command of the replica's, past blank lines.
+// read returns the replica's next command, after any blank lines.
 func (s *source) read() []string {
 	s.t.Helper()
 	s.conn.SetReadDeadline(time.Now().Add(20 * time.Second))
@@ -134,7 +134,7 @@ func (s *source) read() []string {
 	return words
 }
 
-// awaitAck reads until the replica says that it has applied the stream up to offset.
+// awaitAck reads until the replica acknowledges the stream up to offset.
 func (s *source) awaitAck(offset int64) {
 	s.t.Helper()
 	for {
@@ -153,8 +153,8 @@ func (s *source) awaitAck(offset int64) {
 
 var otherHistory = strings.Repeat("d", 40)
 
-// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves the units that were whole
-// before the cut. It counts and hands on just these, and continues after them.
+// TestHalfIsNothing: replication.H1 to replication.H3. A stream that is cut anywhere leaves the units that were
+// complete before the cut. The replica counts and passes on only these units, and continues after them.
 func TestHalfIsNothing(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -170,7 +170,7 @@ func TestHalfIsNothing(t *testing.T) {
 		}
 	}
 	whole := strings.Join(units, "")
-	// boundary is the end of the last unit that is whole in the first n bytes.
+	// boundary returns the end of the last unit that is complete in the first n bytes.
 	boundary := func(n int) (end int) {
 		for _, u := range units {
 			if end+len(u) > n {
@@ -198,7 +198,7 @@ func TestHalfIsNothing(t *testing.T) {
 		}
 		at = boundary(to)
 		s.awaitAck(int64(at))
-		// No ACK tells of what is cut off.
+		// No ACK counts the bytes that are cut off.
 		p.waitFor("the rest", func() bool { return p.follower.wire.unapplied.Load() >= int64(to-at) })
 		p.Do(func() {
 			if p.feed.offset != int64(at) || p.feed.ID != otherHistory || p.follower.wire.unapplied.Load() != int64(to-at) {
@@ -228,7 +228,7 @@ func TestHalfIsNothing(t *testing.T) {
 	}
 }
 
-// TestGetAckIsAnswered: at once, with all that came before it and itself.
+// TestGetAckIsAnswered: the ACK comes at once, and counts GETACK and everything before it.
 func TestGetAckIsAnswered(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)
@@ -241,7 +241,8 @@ func TestGetAckIsAnswered(t *testing.T) {
 	s.awaitAck(100 + int64(len(text)))
 }
 
-// TestPromotionBranches: the old history holds up to the promotion, and the primary that was left is told nothing more.
+// TestPromotionBranches: after a promotion, the old history is valid up to the promotion. The former primary gets no
+// further ACK.
 func TestPromotionBranches(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)
@@ -274,8 +275,8 @@ func TestPromotionBranches(t *testing.T) {
 	}
 }
 
-// TestTakeOverAwaitsTheStream: a primary asks this replica to take over, and the last bytes of its stream are not read
-// yet. The replica applies them first and continues the stream, so that no write is lost.
+// TestTakeOverAwaitsTheStream: a primary asks this replica to take over, while the last bytes of its stream are still
+// unread. The replica applies them first and continues the stream, so that no write is lost.
 func TestTakeOverAwaitsTheStream(t *testing.T) {
 	first, last := wire("SET a 1"), wire("SET b 2")
 	end := int64(len(first + last))
@@ -400,7 +401,8 @@ func TestKilledLinkComesBack(t *testing.T) {
 	})
 }
 
-// TestPauseHoldsTheStream: what a primary sends during CLIENT PAUSE is read and not applied, until the pause ends.
+// TestPauseHoldsTheStream: bytes that a primary sends during CLIENT PAUSE are read, but not applied before the pause
+// ends.
 func TestPauseHoldsTheStream(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)
@@ -420,7 +422,7 @@ func TestPauseHoldsTheStream(t *testing.T) {
 	s.awaitAck(int64(len(text)))
 }
 
-// A recording is a connection on which a fixed text comes. It drops what is written to it.
+// A recording is a connection from which a fixed text is read. It drops the bytes written to it.
 type recording struct {
 	net.Conn
 	text *strings.Reader
@@ -432,8 +434,8 @@ func (r recording) Close() error                { return nil }
 func (r recording) LocalAddr() net.Addr         { return &net.TCPAddr{} }
 func (r recording) RemoteAddr() net.Addr        { return &net.TCPAddr{} }
 
-// FuzzStream: whatever a primary's stream is, what counts as applied came, and is handed on byte for byte
-// (replication.H1, replication.H2).
+// FuzzStream: for any stream of a primary, the bytes that count as applied have arrived, and are passed on byte for
+// byte (replication.H1, replication.H2).
 func FuzzStream(f *testing.F) {
 	f.Add(wire("SELECT 3")+wire("SET a b")+wire("MULTI")+wire("INCR n")+wire("EXEC")+wire("REPLCONF GETACK *")+"\r\n"+
 		wire("PING"), uint16(0))
@@ -467,8 +469,8 @@ func FuzzStream(f *testing.F) {
 }
 
 // TestUnknownCommandStops: the stream ends before a command that this server does not understand, anywhere in a batch
-// or a transaction, and continues with it. Commands before it count once. A command that fails for another reason is
-// passed over, and so is an unknown one if the setting says so.
+// or a transaction. The next stream begins with this command. Commands before it count once. A command that fails for
+// another reason is skipped, and so is an unknown one if the setting says so.
 func TestUnknownCommandStops(t *testing.T) {
 	p := newPrimary(t)
 	s := newSource(t, p)

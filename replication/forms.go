@@ -9,7 +9,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// Forms is a set of forms of data that only some servers read.
+// Forms is a set of data formats that only some servers read.
 type Forms uint16
 
 const (
@@ -28,7 +28,7 @@ const (
 	payloads = payload11 | payload12 | payload13 | payload14 | payload15 | payload80
 )
 
-// Their words in REPLCONF capa.
+// The names of forms in REPLCONF capa.
 const (
 	capaFieldDeadlines = "hash-field-deadlines"
 	capaBlooms         = "bloom"
@@ -36,8 +36,8 @@ const (
 	capaMessages       = "stream-messages"
 )
 
-// readsPayload are the first versions of Redis that read payloads of RDB versions 11 to 15. Valkey has read those of 11
-// from its beginning.
+// readsPayload are the first versions of Redis that read payloads of RDB versions 11 to 15. Every Valkey reads payloads
+// of version 11.
 var readsPayload = [...]struct{ major, minor int }{{7, 2}, {7, 4}, {8, 6}, {8, 8}, {8, 10}}
 
 // String names the first of the forms, and the servers that read it.
@@ -65,7 +65,7 @@ func (f Forms) String() string {
 	return "a form that is not known"
 }
 
-// noDB is the database of a Find that is no key: FUNCTION RESTORE's payload.
+// noDB is the database of a Find that is not a key but the payload of FUNCTION RESTORE.
 const noDB = -1
 
 // A Find is a key that holds one of the forms.
@@ -75,7 +75,7 @@ type Find struct {
 	Forms Forms
 }
 
-// Public is String without the key: logging.Private.
+// Public implements logging.Private. It is String without the key.
 func (x Find) Public() string {
 	if x.Key != "" {
 		x.Key = logging.Redacted
@@ -83,7 +83,7 @@ func (x Find) Public() string {
 	return x.String()
 }
 
-// String is for operators.
+// String returns text for operators.
 func (x Find) String() string {
 	if x.DB == noDB {
 		return "FUNCTION RESTORE has " + x.Forms.String()
@@ -91,8 +91,9 @@ func (x Find) String() string {
 	return fmt.Sprintf("key '%.100s' of database %d has %s", x.Key, x.DB, x.Forms)
 }
 
-// lacking returns what a server of that version and with those modules, in INFO's words, cannot read. A version without
-// numbers says nothing. A Valkey that is asked is older than 8: later ones say their version.
+// lacking returns the forms that a server with this version and these modules, in INFO's words, cannot read. A version
+// that is not numbers gives no information. A Valkey that must be asked is older than 8, because later ones say their
+// version.
 func lacking(version, modules string) (lacks Forms) {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
@@ -116,10 +117,11 @@ func lacking(version, modules string) (lacks Forms) {
 	return lacks
 }
 
-// firstWithFields is the first version of Valkey with deadlines of fields.
+// firstWithFields is the first version of Valkey that reads deadlines of hash fields.
 const firstWithFields = 9
 
-// lackingValkey returns what a Valkey of that version cannot read. Its module for Bloom filters has another form.
+// lackingValkey returns the forms that a Valkey of this version cannot read. Its module for Bloom filters uses another
+// format.
 func lackingValkey(major int) Forms {
 	lacks := Blooms | Messages | redisFields | payloads&^payload11
 	if major < firstWithFields {
@@ -128,7 +130,7 @@ func lackingValkey(major int) Forms {
 	return lacks &^ payload80
 }
 
-// special returns the forms that a server must read to carry out a command; 0: all servers can.
+// special returns the forms that a server must read to run a command, or 0 if all servers can run it.
 func special(args [][]byte) Forms {
 	if len(args) < 2 {
 		return 0
@@ -152,7 +154,7 @@ func special(args [][]byte) Forms {
 	return 0
 }
 
-// payloadForm returns what a payload of that version needs of its reader.
+// payloadForm returns the form of a payload of this RDB version.
 func payloadForm(version int) Forms {
 	switch {
 	case version >= rdb.ValkeyVersion:
@@ -165,7 +167,7 @@ func payloadForm(version int) Forms {
 	return 0
 }
 
-// FormsOf returns what a value written as kind needs of its reader.
+// FormsOf returns the forms that the reader of a value written as kind must know.
 func FormsOf(kind rdb.Kind) Forms {
 	switch {
 	case !kind.Known():

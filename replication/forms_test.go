@@ -70,7 +70,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestSurvey: what a peer says of itself is taken, and whatever else comes is an error.
+// TestSurvey: the reply of a peer about itself is read, and anything else is an error.
 func TestSurvey(t *testing.T) {
 	for _, c := range []struct {
 		answer, version string
@@ -98,8 +98,8 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// TestRefusedRests: a replica that cannot read the data hears why, waits, and is closed after its rest. Data that no
-// longer hold anything of the kind are sent.
+// TestRefusedRests: a replica that cannot read the data gets an error with the reason, waits, and is closed after its
+// rest. Once the data hold nothing of the kind, they are sent.
 func TestRefusedRests(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.holds = FieldDeadlines
@@ -130,8 +130,8 @@ func TestRefusedRests(t *testing.T) {
 	s.take(t, "$3\r\nRDB")
 }
 
-// TestEffectsThatAreUnknown: a replica that cannot carry out what comes is closed. Later it gets no part of the stream,
-// but a full copy.
+// TestEffectsThatAreUnknown: a replica that cannot run an effect is closed. Later it gets no part of the stream, but a
+// full copy.
 func TestEffectsThatAreUnknown(t *testing.T) {
 	p := newPrimary(t)
 	good, _ := p.online()
@@ -157,8 +157,8 @@ func TestEffectsThatAreUnknown(t *testing.T) {
 	again.take(t, "$3\r\nRDB")
 }
 
-// TestVersionSaid: a replica that says its version is not asked for it. The primary knows at once what it
-// cannot read.
+// TestVersionSaid: a replica that sends its version is not asked for it. The primary knows at once which forms the
+// replica cannot read.
 func TestVersionSaid(t *testing.T) {
 	p := newPrimary(t)
 	p.saver.holds = FieldDeadlines

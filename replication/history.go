@@ -6,15 +6,15 @@ import (
 	"encoding/hex"
 )
 
-// A history names the data set whose changes a stream holds. A server that is promoted gives it a new name, and
-// remembers up to which offset the old name is right.
+// A history names the data set whose changes a stream holds. A server that is promoted gives it a new name. It
+// remembers the offset up to which the old name is valid.
 type history struct {
 	ID           string // 40 hex digits
 	ID2          string // the name of before; noID: there was none
 	secondOffset int64  // the first offset for which ID2 is wrong; -1: ID2 is noID
 }
 
-// noID stands for no history.
+// noID is the name that stands for no history.
 const noID = "0000000000000000000000000000000000000000"
 
 // newID returns a new history's name.
@@ -33,7 +33,7 @@ func (h *history) ChangeID() { h.ID = newID() }
 // rename gives the history another name from offset at.
 func (h *history) rename(id string, at int64) { h.ID2, h.secondOffset, h.ID = h.ID, at+1, id }
 
-// knows reports whether a replica may continue history id from offset, the first byte that it lacks.
+// knows reports whether a replica may continue history id from offset, which is that of the first byte that it lacks.
 func (h *history) knows(id []byte, offset int64) bool {
 	return bytes.EqualFold(id, []byte(h.ID)) || bytes.EqualFold(id, []byte(h.ID2)) && offset <= h.secondOffset
 }

@@ -8,7 +8,7 @@ import (
 	"spindle/replication/segments"
 )
 
-// Sections are INFO replication, and replication's share of INFO stats. Turn only.
+// Sections returns INFO replication, and replication's share of INFO stats. Turn only.
 func (e *Ends) Sections() []info.Section {
 	f := e.feed
 	return []info.Section{
@@ -74,7 +74,7 @@ func (e *Ends) Sections() []info.Section {
 	}
 }
 
-// spoolLines are the fields of the part on disk, if there may be one.
+// spoolLines writes the fields of the part on disk, if the settings allow one.
 func spoolLines(w *info.Writer, s *spool) {
 	size := s.settings.DiskSize.Get()
 	if size == 0 {
@@ -95,7 +95,7 @@ func spoolLines(w *info.Writer, s *spool) {
 	w.Int("repl_backlog_disk_failures", int64(s.failures))
 }
 
-// replicaLines are slave0, slave1, …
+// replicaLines writes the fields slave0, slave1, …
 func replicaLines(w *info.Writer, f *Feed) {
 	for i, r := range f.replicas {
 		lag := (f.core.SteadyMs() - r.ackMs) / 1000
@@ -107,8 +107,8 @@ func replicaLines(w *info.Writer, f *Feed) {
 	}
 }
 
-// stateOf is INFO's word for how far r is. A stream with an EOF mark is made while it is sent. Redis shows that as a
-// save.
+// stateOf returns INFO's word for the state of r. A stream with an EOF mark is encoded while it is sent. Redis shows
+// that as a save.
 func stateOf(r *replica) string {
 	if r.state == sending && r.eof {
 		return waiting.String()
@@ -123,7 +123,7 @@ func (e *Ends) ResetStats() {
 	e.follower.resetStats()
 }
 
-// followerLines are INFO replication of a replica.
+// followerLines writes INFO replication of a replica.
 func followerLines(w *info.Writer, f *Follower) {
 	now := f.core.SteadyMs()
 	heard, read := int64(-1), f.feed.offset

@@ -6,14 +6,15 @@ import (
 	"spindle/replication/segments"
 )
 
-// How the backlog outlives the process. At an orderly end the whole backlog goes to disk, together with the name of the
-// history and the offset of its end. The next process continues it if the data set that it loads is exactly that one.
+// This file lets the backlog outlive the process. At an orderly end the whole backlog goes to disk, together with the
+// name of the history and the offset of its end. The next process continues it if the data set that it loads is exactly
+// that one.
 
-// sealPatience is how long an ending server waits for the disk to take the backlog.
+// sealPatience is how long an ending server waits for the disk to store the backlog.
 const sealPatience = 10 * time.Second
 
-// EndStream ends the backlog when the server ends. saved says that the data set was saved in this turn. The next
-// process can then continue the stream. No effect comes after it. wait waits for the disk, outside the turn.
+// EndStream ends the backlog when the server ends. saved means that the data set was saved in this turn, so that the
+// next process can continue the stream. No effect comes after EndStream. wait waits for the disk, outside the turn.
 func (e *Ends) EndStream(saved bool) (wait func()) {
 	f := e.feed
 	id, offset, _, ok := e.State()
@@ -51,7 +52,7 @@ func (e *Ends) EndStream(saved bool) (wait func()) {
 	return func() { await(log, done) }
 }
 
-// await waits until log has ended, or gives it up.
+// await waits until log has ended. After sealPatience it gives log up.
 func await(log *segments.Log, done <-chan struct{}) {
 	select {
 	case <-done:
@@ -60,8 +61,8 @@ func await(log *segments.Log, done <-chan struct{}) {
 	}
 }
 
-// FindKept looks for the backlog that the last process has left on disk. It removes files that cannot be used. Outside
-// turns: it reads the disk.
+// FindKept looks for the backlog that the previous process has left on disk. It removes files that cannot be used. It
+// runs outside turns, because it reads the disk.
 func (f *Feed) FindKept() *segments.Kept {
 	s := f.spool
 	kept, removed, err := segments.NewFolder(s.settings.Dir(), s.settings.Files).Find()
@@ -71,8 +72,8 @@ func (f *Feed) FindKept() *segments.Kept {
 	return kept
 }
 
-// Continue continues kept, if it is the stream up to the loaded data set: history id up to offset. Else it removes the
-// files. kept may be nil. Turn only.
+// Continue continues kept, if kept is the stream up to the loaded data set, which is history id up to offset. Otherwise
+// it removes kept's files. kept may be nil. Turn only.
 func (f *Feed) Continue(kept *segments.Kept, id string, offset int64) {
 	s := f.spool
 	switch {

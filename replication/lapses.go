@@ -6,15 +6,15 @@ import (
 	"spindle/protocol"
 )
 
-// Lapses are the keys of a file that had expired when it was loaded. A replica that followed this server up to the
-// file's offset still has them. Commands that remove them become the stream's first bytes.
+// Lapses are the keys of a file that had expired when the file was loaded. A replica that followed this server up to
+// the file's offset still has these keys. Commands that remove them become the stream's first bytes.
 type Lapses struct {
 	feed     *Feed
 	selected int
 	pending  []byte // not in the stream yet
 }
 
-// lapsesAtOnce is how many bytes of removals one turn takes.
+// lapsesAtOnce is how many bytes of removals one turn adds to the stream.
 const lapsesAtOnce = 64 << 10
 
 // BeginLoad prepares a primary's stream for the removals. Turn only.
@@ -24,7 +24,8 @@ func (f *Feed) BeginLoad() *Lapses {
 	return &Lapses{feed: f, selected: -1}
 }
 
-// Add notes that key of db was not loaded. verb removes a key. One goroutine calls it, outside turns.
+// Add notes that key of db was not loaded. verb is the command that removes a key. One goroutine calls Add, outside
+// turns.
 func (l *Lapses) Add(db int, verb string, key []byte) {
 	if db != l.selected {
 		l.selected = db
@@ -35,7 +36,7 @@ func (l *Lapses) Add(db int, verb string, key []byte) {
 	}
 }
 
-// forward puts the removals into the stream. Turn only.
+// forward adds the removals to the stream. Turn only.
 func (l *Lapses) forward() {
 	if len(l.pending) > 0 {
 		l.feed.forward(l.pending)
@@ -43,8 +44,8 @@ func (l *Lapses) forward() {
 	l.pending = l.pending[:0]
 }
 
-// End ends the removals. The data are history id up to offset. This server continues it under a new name, and replicas
-// of it may continue, too. Without an id no replica can. Turn only.
+// End ends the removals. The data are history id up to offset. This server continues that history under a new name, and
+// so may its replicas. Without an id no replica can continue. Turn only.
 func (l *Lapses) End(id string, offset int64) {
 	f := l.feed
 	l.forward()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Link decides what a replica says to its primary, and when. It connects, shakes hands, asks for the stream, notices
+// A Link decides what a replica sends to its primary, and when. It connects, shakes hands, asks for the stream, notices
 // silence, and tries again. It has no socket and reads no clock, so that a simulator can drive many links. Times are by
 // clock.Steady.
 //
@@ -14,7 +14,7 @@ import (
 //	                   └────────────────────── Lost, errors, silence ─────────────────────────────────┘
 //
 // replication.L1. Between Dial and the next HangUp there is one connection. No call is about an earlier one.
-// replication.L2. The link asks for the history that Outside tells. It counts only what was applied.
+// replication.L2. The link asks for the history that Outside returns. It counts only applied bytes.
 type Link struct {
 	log   Logger
 	other Outside
@@ -57,24 +57,24 @@ const (
 	following
 )
 
-// String is what ROLE calls the state.
+// String returns ROLE's word for the state.
 func (s linkState) String() string {
 	return [...]string{"none", "connect", "connecting", "handshake", "handshake", "handshake", "sync", "connected"}[s]
 }
 
 // A link that failed rests before it dials again: 1 s after the first failure, then twice as long each time, up to a
-// bound. A peer that breaks off each copy gets a pause between two of them.
+// bound. A link whose peer breaks off each copy rests between two copies.
 const (
 	retryMs  = 1000
 	restMost = 30_000
 	// awayMost is the bound if the peer was unreachable, was not ready, or sent its stream without a copy. Another try
-	// costs it little. After a restart of the primary its replicas are soon back.
+	// costs the peer little, and after a restart of the primary its replicas reconnect soon.
 	awayMost = 5000
 	// lastedMs is how long the stream must flow until earlier failures no longer count.
 	lastedMs = 10_000
 )
 
-// A failure says how a try ended.
+// A failure is the kind of end that a try had.
 type failure uint8
 
 const (
@@ -84,14 +84,14 @@ const (
 	away                  // the peer was unreachable, or not ready
 )
 
-// likeVersion is the version that a primary hears: that of the newest Valkey whose RDB form this server reads. Valkey
-// chooses the form by it, and other primaries do not know the word.
+// likeVersion is the version that the link sends to a primary: that of the newest Valkey whose RDB form this server
+// reads. A Valkey primary chooses the form by it, and other primaries ignore the option.
 const likeVersion = "9.0.0"
 
-// ackEveryMs is how often the peer hears what was applied.
+// ackEveryMs is how often the link acknowledges the applied bytes.
 const ackEveryMs = 1000
 
-// Begin has the link follow another server, from the next Tick on.
+// Begin makes the link follow another server, from the next Tick on.
 func (l *Link) Begin(host string, port int, nowMs int64) {
 	l.drop()
 	l.Host, l.Port = host, port
@@ -100,13 +100,13 @@ func (l *Link) Begin(host string, port int, nowMs int64) {
 	l.Hurry(nowMs)
 }
 
-// End has the link follow no server.
+// End makes the link follow no server.
 func (l *Link) End() {
 	l.drop()
 	l.state, l.Host, l.Port, l.failover = idle, "", 0, false
 }
 
-// drop hangs up.
+// drop closes the connection.
 func (l *Link) drop() {
 	if l.state > wanting {
 		l.other.HangUp()
@@ -114,10 +114,10 @@ func (l *Link) drop() {
 	l.steps, l.bySync = nil, false
 }
 
-// Up reports whether the stream flows.
+// Up reports whether the stream is connected.
 func (l *Link) Up() bool { return l.state == following }
 
-// Hurry ends a rest and forgets earlier failures. Something has changed, so that the next try may succeed.
+// Hurry ends a rest and forgets earlier failures, because something has changed and the next try may succeed.
 func (l *Link) Hurry(nowMs int64) {
 	l.failures, l.absences, l.retryAt = 0, 0, nowMs
 	l.Tick(nowMs)
@@ -151,7 +151,7 @@ func (l *Link) Lost(nowMs int64, why string) {
 	}
 }
 
-// again hangs up and dials once more, at once or after a rest. why is for INFO.
+// again closes the connection and dials once more, at once or after a rest. why is for INFO.
 func (l *Link) again(nowMs int64, f failure, why string) {
 	l.drop()
 	rest := l.rest(f)
@@ -163,7 +163,7 @@ func (l *Link) again(nowMs int64, f failure, why string) {
 	l.Tick(nowMs)
 }
 
-// rest counts a failure, and returns how many ms the link rests after it.
+// rest counts a failure, and returns how many ms the link must rest.
 func (l *Link) rest(f failure) int64 {
 	count, most := &l.failures, int64(restMost)
 	switch f {
@@ -186,14 +186,14 @@ func (l *Link) rest(f failure) int64 {
 	return ms
 }
 
-// Connected notes that the connection is made.
+// Connected notes that the connection exists.
 func (l *Link) Connected(nowMs int64) {
 	l.log.Notice("Non blocking connect for SYNC fired the event.")
 	l.state, l.since = greeting, nowMs
 	l.other.Send("PING")
 }
 
-// Alive notes that bytes have come.
+// Alive notes that bytes have arrived.
 func (l *Link) Alive(nowMs int64) { l.since = nowMs }
 
 // Line handles a line that the peer has sent. After a line for which the link calls Receive or Continue, no lines
@@ -210,7 +210,7 @@ func (l *Link) Line(line string, nowMs int64) {
 	}
 }
 
-// greeted reads the reply to PING. A peer that first wants a password is there, too.
+// greeted reads the reply to PING. A peer that first requires a password counts as reachable too.
 func (l *Link) greeted(line string, nowMs int64) {
 	if !strings.HasPrefix(line, "+") && !strings.HasPrefix(line, "-NOAUTH") && !strings.HasPrefix(line, "-NOPERM") &&
 		!strings.HasPrefix(line, "-ERR operation not permitted") {
@@ -228,7 +228,7 @@ func (l *Link) greeted(line string, nowMs int64) {
 	if t.Address != "" {
 		l.steps = append(l.steps, step{words: []string{"REPLCONF", "ip-address", t.Address}})
 	}
-	// A server that wants a password closes a connection whose request has more than ten words.
+	// A server that requires a password closes a connection whose request has more than ten words.
 	l.steps = append(l.steps, step{words: []string{"REPLCONF", "capa", "eof", "capa", "psync2"}},
 		// Other servers ignore these four.
 		step{words: []string{"REPLCONF", "capa", capaFieldDeadlines, "capa", capaBlooms, "capa", capaPayloads, "capa",
@@ -240,7 +240,7 @@ func (l *Link) greeted(line string, nowMs int64) {
 	l.state = introducing
 }
 
-// introduced reads the reply to a step. A peer that does not know the step's option can still be followed.
+// introduced reads the reply to a step. The link also follows a peer that does not know the step's option.
 func (l *Link) introduced(line string, nowMs int64) {
 	s := l.steps[0]
 	if strings.HasPrefix(line, "-") {
@@ -333,7 +333,7 @@ func kindOf(line string) failure {
 	return failed
 }
 
-// follows notes that the stream begins. Earlier failures count until it has lasted.
+// follows notes that the stream begins. Earlier failures count until the stream has lasted.
 func (l *Link) follows(nowMs int64) {
 	l.lostForMs = l.LostMs(nowMs)
 	l.state, l.since, l.downSinceMs, l.upSinceMs, l.absences, l.why = following, nowMs, 0, nowMs, 0, ""
@@ -343,7 +343,7 @@ func (l *Link) follows(nowMs int64) {
 // ended notes that the stream has ended.
 func (l *Link) ended(nowMs int64) { l.downSinceMs, l.tries = nowMs, 0 }
 
-// LostMs returns for how many ms since Begin the stream was lost. The time before it first flowed does not count.
+// LostMs returns for how many ms since Begin the stream was lost. The time before the first stream does not count.
 func (l *Link) LostMs(nowMs int64) int64 {
 	if l.downSinceMs == 0 {
 		return l.lostForMs
@@ -351,7 +351,8 @@ func (l *Link) LostMs(nowMs int64) int64 {
 	return l.lostForMs + nowMs - l.downSinceMs
 }
 
-// Stopped notes that the stream has a command that this server does not understand. The next try may meet it again.
+// Stopped notes that the stream has a command that this server does not understand. The next try may meet the command
+// again.
 func (l *Link) Stopped(nowMs int64, why string) {
 	l.ended(nowMs)
 	l.again(nowMs, failed, why)
@@ -365,8 +366,8 @@ func (l *Link) Taken(nowMs int64) {
 	l.acknowledge(nowMs)
 }
 
-// Failed notes that the full copy could not be taken. After the first copy that is cut off in its middle the link dials
-// at once. After any other one it rests: the next copy may fail the same way.
+// Failed notes that the full copy could not be loaded. If it is the first copy cut off in its middle, the link dials at
+// once. Otherwise the link rests, because the next copy may fail the same way.
 func (l *Link) Failed(nowMs int64, cutOff bool, why string) {
 	if cutOff {
 		l.retry(nowMs, broke, why)
@@ -380,7 +381,7 @@ func (l *Link) retry(nowMs int64, f failure, why string) {
 	l.again(nowMs, f, why)
 }
 
-// Tick tells the time, ten times a second.
+// Tick passes the time to the link, ten times a second.
 func (l *Link) Tick(nowMs int64) {
 	silent := nowMs-l.since > l.other.Terms().PatienceMs
 	switch l.state {
@@ -423,7 +424,7 @@ func (l *Link) Tick(nowMs int64) {
 	}
 }
 
-// acknowledge tells the peer what was applied, if the peer knows PSYNC.
+// acknowledge sends the applied offset to the peer, if the peer knows PSYNC.
 func (l *Link) acknowledge(nowMs int64) {
 	l.ackMs = nowMs
 	if !l.bySync {
@@ -431,7 +432,7 @@ func (l *Link) acknowledge(nowMs int64) {
 	}
 }
 
-// Asked notes that the peer wants an acknowledgement now.
+// Asked notes that the peer has asked for an acknowledgement.
 func (l *Link) Asked(nowMs int64) {
 	if l.state == following {
 		l.acknowledge(nowMs)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A fakeOutside is an Outside that writes down what a Link has done.
+// A fakeOutside is an Outside that records the calls of a Link.
 type fakeOutside struct {
 	terms  Terms
 	id     string
@@ -36,7 +36,7 @@ func newLink() (*Link, *fakeOutside) {
 	return &Link{log: quiet{}, other: s}, s
 }
 
-// expect fails unless that is what was done since the last look.
+// expect fails unless want is what the link has done since the last call.
 func (s *fakeOutside) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if got := s.take(); !slices.Equal(got, want) {
@@ -44,17 +44,17 @@ func (s *fakeOutside) expect(t *testing.T, want ...string) {
 	}
 }
 
-// other is another history.
+// other is the name of another history.
 var other = strings.Repeat("b", 40)
 
-// begin has a link dial.
+// begin returns a link that dials.
 func begin() (*Link, *fakeOutside) {
 	l, s := newLink()
 	l.Begin("h", 1, 1000)
 	return l, s
 }
 
-// ask brings a link that dials to its PSYNC, and returns that.
+// ask takes a link that dials up to its PSYNC, and returns the PSYNC.
 func (s *fakeOutside) ask(l *Link, nowMs int64) string {
 	l.Connected(nowMs)
 	l.Line("+PONG", nowMs)
@@ -65,7 +65,7 @@ func (s *fakeOutside) ask(l *Link, nowMs int64) string {
 	return did[len(did)-1]
 }
 
-// TestLinkHandshake: what is said, in order, up to a full copy and the stream after it.
+// TestLinkHandshake: what the link sends, in order, up to a full copy and the stream after it.
 func TestLinkHandshake(t *testing.T) {
 	l, s := newLink()
 	s.terms = Terms{User: "u", Password: "p", Port: 7000, Address: "10.0.0.9", PatienceMs: 60_000}
@@ -100,7 +100,7 @@ func TestLinkHandshake(t *testing.T) {
 	}
 }
 
-// TestLinkContinues: it asks for the first byte that it lacks, at once when it is lost.
+// TestLinkContinues: the link asks for the first byte that it lacks, as soon as the stream is lost.
 func TestLinkContinues(t *testing.T) {
 	l, s := begin()
 	s.known, s.offset = true, 99
@@ -121,7 +121,7 @@ func TestLinkContinues(t *testing.T) {
 	asked(5001, "+CONTINUE", "continue aaaa") // one that names no history has the same
 }
 
-// TestLinkRefusals: what a peer may say instead, and what comes of it.
+// TestLinkRefusals: other replies that a peer may send, and what the link does then.
 func TestLinkRefusals(t *testing.T) {
 	for _, c := range []struct {
 		line  string
@@ -173,7 +173,8 @@ func TestLinkOfSync(t *testing.T) {
 	s.expect(t)
 }
 
-// TestLinkNoticesSilence: in every state that waits for the peer, and not before its patience is over.
+// TestLinkNoticesSilence: the link notices silence in every state that waits for the peer, but not before its patience
+// is over.
 func TestLinkNoticesSilence(t *testing.T) {
 	for _, to := range []linkState{dialing, greeting, introducing, asking, receiving, following} {
 		l, s := begin()
@@ -214,7 +215,7 @@ func TestLinkCounts(t *testing.T) {
 	check("with another primary", 1, 1, 0, 31_000)
 }
 
-// TestLinkTakesOver: the first PSYNC asks, the next one does not; a link that is refused goes no further.
+// TestLinkTakesOver: the first PSYNC asks the peer to take over, the next one does not. A link that is refused stops.
 func TestLinkTakesOver(t *testing.T) {
 	l, s := begin()
 	s.known, s.offset, l.failover = true, 9, true
@@ -231,8 +232,8 @@ func TestLinkTakesOver(t *testing.T) {
 	}
 }
 
-// FuzzLink: whatever a peer says, and whenever it goes, there is one connection at most. A copy or a stream comes only
-// after a PSYNC (replication.L1).
+// FuzzLink: whatever a peer sends, and whenever it leaves, there is at most one connection. A copy or a stream comes
+// only after a PSYNC (replication.L1).
 func FuzzLink(f *testing.F) {
 	f.Add("+PONG\n+OK\n+OK\n+FULLRESYNC " + other + " 1\n!taken\n!lost\n")
 	f.Add("-NOAUTH\n-ERR\n\n+CONTINUE\n!wait\n!tick\n-LOADING\n")
@@ -273,7 +274,8 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// TestLinkRetries: the first copy that is cut off is asked for again at once, and one that cannot be read after a rest.
+// TestLinkRetries: the link asks again at once after the first copy that was cut off. After a copy that cannot be read,
+// it rests first.
 func TestLinkRetries(t *testing.T) {
 	for _, cutOff := range []bool{true, false} {
 		l, s := begin()
@@ -292,12 +294,12 @@ func TestLinkRetries(t *testing.T) {
 	}
 }
 
-// TestLinkBacksOff: failures in a row make the rests longer, up to a bound that is smaller for a peer that is not
-// there. A stream that lasts makes the next failure a first one, a short one does not. Begin and Hurry forget all
-// failures.
+// TestLinkBacksOff: failures in a row make the rests longer, up to a bound, which is smaller for a peer that cannot be
+// reached. After a stream that lasts, the next failure counts as the first; after a short stream it does not. Begin and
+// Hurry forget all failures.
 func TestLinkBacksOff(t *testing.T) {
 	now := int64(1_000_000)
-	// rests makes the link fail, and is how long it rests each time, in seconds.
+	// rests makes the link fail n times. It returns how many seconds the link rests each time.
 	rests := func(l *Link, s *fakeOutside, n int, fail func()) (seconds []int64) {
 		for range n {
 			fail()

@@ -1,17 +1,17 @@
 package replication
 
-// DiskMarks translate offsets of this server's log into offsets of the primary's stream, for FACK. They are in order.
-// The first one is the last that the disk is known to have, or waits for the disk.
+// DiskMarks translate offsets of this server's AOF into offsets of the primary's stream, for FACK. They are in order.
+// The first one is the last mark that is known to be on disk, or still waits for the disk.
 type diskMarks []diskMark
 
-// A diskMark says that the log had the stream up to an offset when the log ended at its offset log.
+// A diskMark says that the AOF ended at its offset log when it had the stream up to offset stream.
 type diskMark struct{ log, stream int64 }
 
-// diskMarksMost bounds the marks that wait for the disk. No new one is made while there are as many.
+// diskMarksMost bounds the marks that wait for the disk. At the bound no new mark is made.
 const diskMarksMost = 16
 
-// confirmed returns the stream's offset up to which the disk is known to have it. end is the stream's offset now. ok is
-// false if no offset is known, or there is no log.
+// confirmed returns the offset up to which the stream is known to be on disk. end is the stream's offset now. ok is
+// false if no offset is known, or there is no AOF.
 func (m *diskMarks) confirmed(disk Disk, end int64) (at int64, ok bool) {
 	synced, logEnd, whole := disk.Confirmed()
 	if !whole {

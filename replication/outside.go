@@ -1,25 +1,27 @@
 package replication
 
-// Outside carries out what a Link decides. Its methods do not wait, and do not call the Link.
+// Outside carries out the decisions of a Link. Its methods do not wait, and do not call the Link.
 type Outside interface {
 	Terms() Terms
-	// History returns the history of the data here, and the offset of the last byte applied. ok is false if no primary
-	// could continue it.
+	// History returns the history of the present data, and the offset of the last byte applied. ok is false if no
+	// primary could continue it.
 	History() (id string, offset int64, ok bool)
 	Dial(host string, port int)
 	Send(words ...string)
 	HangUp()
-	// Receive prepares for a full copy, which comes next. It is offset bytes into history id; -1: the peer did not say.
+	// Receive prepares for a full copy, which comes next. The copy is history id at offset, or at -1 if the peer did
+	// not say.
 	Receive(id string, offset int64)
-	// Continue prepares for the stream, which comes next, from the history's end. id is the history's name now.
+	// Continue prepares for the stream, which comes next, from the end of the present history. id is the history's new
+	// name.
 	Continue(id string)
-	// Acknowledge tells the peer what was applied.
+	// Acknowledge sends the applied offset to the peer.
 	Acknowledge()
-	// Answered tells how the peer took a PSYNC that asked it to take over.
+	// Answered passes on whether the peer has accepted a PSYNC that asked it to take over.
 	Answered(accepted bool)
 }
 
-// Terms are what a link tells about this server, and how patient it is.
+// Terms are what a link sends about this server, and how patient it is.
 type Terms struct {
 	User, Password string
 	Port           int    // where this server listens

@@ -8,14 +8,14 @@ import (
 	"spindle/engine/client"
 )
 
-// continueAt has a new client ask for the stream after offset.
+// continueAt makes a new client that asks for the stream after offset.
 func (p *primary) continueAt(id string, offset int64) (answer string, cl *client.Client, s *socket) {
 	cl, s = p.arrive()
 	p.do(cl, "REPLCONF capa eof capa psync2")
 	return p.do(cl, fmt.Sprintf("PSYNC %s %d", id, offset+1)), cl, s
 }
 
-// psync is the answer to a PSYNC, which may come in a later turn.
+// psync sends a PSYNC and returns the reply, which may come in a later turn.
 func (p *primary) psync(line string) (answer string, cl *client.Client) {
 	cl, s := p.arrive()
 	if answer = p.do(cl, line); answer == "" {
@@ -25,7 +25,7 @@ func (p *primary) psync(line string) (answer string, cl *client.Client) {
 	return answer + "\r\n", cl
 }
 
-// TestContinue: from any offset that the backlog has, a replica gets the rest of the stream and then what comes.
+// TestContinue: from any offset in the backlog, a replica gets the rest of the stream and then the new bytes.
 func TestContinue(t *testing.T) {
 	p := newPrimary(t)
 	writer, _ := p.arrive()
@@ -53,8 +53,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestContinueIsRefused: another history, an offset before the backlog's or past the stream's, and the second history
-// past its end.
+// TestContinueIsRefused: for another history, for an offset before the backlog or past the stream, and for the second
+// history past its end.
 func TestContinueIsRefused(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 10)
@@ -100,7 +100,7 @@ func TestContinueIsRefused(t *testing.T) {
 	}
 }
 
-// TestContinueWithMuch: a backlog of megabytes leaves outside the turns, and later writes come after it.
+// TestContinueWithMuch: a backlog of megabytes is sent outside the turns, and later writes come after it.
 func TestContinueWithMuch(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.BacklogSize.Set(16 << 20)
@@ -132,8 +132,8 @@ func TestContinueWithMuch(t *testing.T) {
 	p.Closed(cl)
 }
 
-// TestSyncsAreShared: replicas that ask within the delay share a view, an encoding and an offset. One that comes during
-// it has the next one.
+// TestSyncsAreShared: replicas that ask within the delay share a view, an encoding and an offset. A replica that comes
+// while the view is sent gets the next view.
 func TestSyncsAreShared(t *testing.T) {
 	p := newPrimary(t)
 	p.settings.SyncDelay.Set(5)

@@ -16,8 +16,8 @@ import (
 	"spindle/protocol"
 )
 
-// A Dialer connects to another server, from a local address unless source is empty. It may wait; the end of ctx ends
-// that. Two goroutines may use the connection, one to read and one to write.
+// A Dialer connects to another server, from the local address source unless that is empty. It may wait, until ctx ends.
+// Two goroutines may use the connection, one to read and one to write.
 type Dialer func(ctx context.Context, address, source string) (net.Conn, error)
 
 // Dial is the Dialer for connections in the clear.
@@ -48,7 +48,7 @@ const (
 	askMax   = 1 << 20         // bytes of it
 )
 
-// askInfo asks the server at address for sections of INFO. It logs in if terms say so.
+// askInfo asks the server at address for sections of INFO. It logs in if terms ask for that.
 func askInfo(dial Dialer, address string, terms Terms, sections ...string) (texts []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
@@ -80,7 +80,7 @@ func askInfo(dial Dialer, address string, terms Terms, sections ...string) (text
 	return texts, nil
 }
 
-// wireOf returns a command as bytes for another server.
+// wireOf returns a command in RESP, for another server.
 func wireOf(words []string) []byte {
 	args := make([][]byte, len(words))
 	for i, word := range words {
@@ -89,7 +89,7 @@ func wireOf(words []string) []byte {
 	return protocol.AppendCommand(nil, args)
 }
 
-// readText reads a bulk reply, such as INFO's. Its error names any other bytes that came.
+// readText reads a bulk reply, such as INFO's. If anything else arrives, its error contains it.
 func readText(in *bufio.Reader) (string, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -115,7 +115,7 @@ func infoField(text, name string) (value string, found bool) {
 	return value, found
 }
 
-// survey asks a replica's server for its version, and returns what it cannot read.
+// survey asks a replica's server for its version, and returns the forms that it cannot read.
 func survey(dial Dialer, address string) (version string, lacks Forms, err error) {
 	texts, err := askInfo(dial, address, Terms{}, "server", "modules")
 	if err != nil {

@@ -19,7 +19,7 @@ type reader struct {
 // streamKept is the largest buffer that the stream keeps after a long request.
 const streamKept = 1 << 20
 
-// startReader connects to a primary. Turn only. The reader tells the follower's link what comes of it.
+// startReader connects to a primary. The reader reports the results to the follower's link. Turn only.
 func (f *Follower) startReader(host string, port int) *upstream {
 	w := newUpstream(net.JoinHostPort(host, strconv.Itoa(port)))
 	go reader{w, f}.run(f.settings.Source.Get())
@@ -119,8 +119,8 @@ func (w reader) stream() error {
 	}
 }
 
-// apply runs requests, which end at buf[parsed+consumed], and hands on the applied bytes of buf. It returns where these
-// end.
+// apply runs requests, which end at buf[parsed+consumed], and passes on the applied bytes of buf. It returns where
+// these end.
 func (w reader) apply(buf []byte, applied, parsed, consumed int, requests []protocol.Request,
 	reply *protocol.Reply) (int, error) {
 	from, end, at := applied, parsed+consumed, 0
@@ -187,7 +187,7 @@ func (w reader) apply(buf []byte, applied, parsed, consumed int, requests []prot
 	return from, nil
 }
 
-// noteTransaction notes whether the stream is inside a transaction after a command.
+// noteTransaction notes, after a command, whether the stream is inside a transaction.
 func (w reader) noteTransaction(name []byte) {
 	switch {
 	case command.Is(name, "MULTI"):
@@ -197,7 +197,7 @@ func (w reader) noteTransaction(name []byte) {
 	}
 }
 
-// handOn gives bytes that were applied to the replicas of this server. Turn only.
+// handOn passes applied bytes on to the replicas of this server. Turn only.
 func (w reader) handOn(p []byte) {
 	if len(p) > 0 {
 		w.unapplied.Add(-int64(len(p)))

@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// A state is how far a replica is.
+// A state is the stage that a replica has reached.
 type state uint8
 
 const (
@@ -38,7 +38,7 @@ type replica struct {
 	state state
 	gone  chan struct{} // closed when the client is
 
-	// By REPLCONF:
+	// Set by REPLCONF:
 	port        int    // listening-port
 	addr        string // ip-address
 	eof, psync2 bool   // capa
@@ -46,14 +46,14 @@ type replica struct {
 	rdbOnly     bool
 	filter      Filter
 
-	// By REPLCONF version, or by the replica's server if it was asked:
+	// Set by REPLCONF version, or by the answer of the replica's server:
 	asked    bool
 	answered bool   // or will not answer
 	version  string // "": unknown
 	lacks    Forms  // forms that it cannot read
 	met      Find   // a form that the stream had before the answer
 
-	// While it waits for a full copy:
+	// Used while the replica waits for a full copy:
 	askedMs    int64
 	searchedAt int64           // the data of this offset, counted from 1, have nothing that it lacks; 0: not searched
 	refusedMs  int64           // when the copy was refused, or a search began; 0: neither
@@ -62,7 +62,7 @@ type replica struct {
 	answer     *protocol.Reply // gets +FULLRESYNC while PSYNC runs; nil: it is posted
 	loaded     bool            // it has acknowledged the view, perhaps before the sender's end is known
 
-	// In the stream:
+	// Used in the stream:
 	since      int64 // the stream's offset when it began to follow
 	at         int64 // its loop has the stream up to this offset (replication.F3); live: it gets the new bytes
 	unseen     int   // bytes given to its loop since the last look at how many are unsent
@@ -74,10 +74,10 @@ type replica struct {
 	softSince  int64 // when what it lacks passed the soft limit; 0: it is below
 }
 
-// live is the place of a replica that gets the stream as it comes, or does not get it yet.
+// live is the value of at for a replica that gets the stream as it comes, or does not get it yet.
 const live = -1
 
-// replicaOf returns the replica that cl is. It is made at the first REPLCONF, SYNC or PSYNC.
+// replicaOf returns the replica of client cl. It makes the replica at the first REPLCONF, SYNC or PSYNC.
 func replicaOf(cl *client.Client) *replica {
 	if r, ok := cl.ReplicaState.(*replica); ok {
 		return r
@@ -87,7 +87,7 @@ func replicaOf(cl *client.Client) *replica {
 	return r
 }
 
-// isHere reports whether the client has not left.
+// isHere reports whether the client is still connected.
 func (r *replica) isHere() bool {
 	_, here := r.cl.ReplicaState.(*replica)
 	return here
@@ -96,7 +96,7 @@ func (r *replica) isHere() bool {
 // awaitsView reports whether r waits for a full copy.
 func (r *replica) awaitsView() bool { return r.state == waiting && !r.cl.Is(client.CloseASAP) }
 
-// A form is what replicas have in common that can share a full synchronisation.
+// A form is the format of a full synchronisation. Replicas with the same form can share one.
 type form struct {
 	eof, rdbOnly bool
 	filter       Filter
@@ -114,8 +114,8 @@ func (r *replica) form() form {
 	return f
 }
 
-// setFilter is REPLCONF rdb-filter-only, whose value lists the contents of the RDB stream. Only functions can be asked
-// for, so every filter leaves out the keys.
+// setFilter runs REPLCONF rdb-filter-only, whose value lists the contents of the RDB stream. Functions are the only
+// contents that a replica can list, so every filter leaves out the keys.
 func (r *replica) setFilter(list string) error {
 	words, err := setting.SplitArgs(list)
 	if err != nil {
@@ -131,8 +131,8 @@ func (r *replica) setFilter(list string) error {
 	return nil
 }
 
-// sayVersion is REPLCONF version: a Valkey has said its own since 8.0. Its server need not be asked then. Forms that
-// a spindle reads are in its capa. It returns false for anything but three numbers.
+// sayVersion runs REPLCONF version, which Valkey sends since 8.0. Such a server need not be asked. The forms that a
+// spindle reads are in its capa. sayVersion returns false if text is not three numbers.
 func (r *replica) sayVersion(text string) bool {
 	var major, minor, patch int
 	if n, _ := fmt.Sscanf(text, "%d.%d.%d", &major, &minor, &patch); n < 3 {
@@ -143,18 +143,18 @@ func (r *replica) sayVersion(text string) bool {
 	return true
 }
 
-// wantsValkey reports whether r is a Valkey that reads deadlines of fields in Valkey's form alone.
+// wantsValkey reports whether r is a Valkey that reads deadlines of hash fields only in Valkey's form.
 func (r *replica) wantsValkey() bool {
 	return r.lacks&^r.reads&(redisFields|FieldDeadlines) == redisFields
 }
 
-// acknowledged returns the offset up to which r surely has the stream. ok is false if it does not follow the stream
+// acknowledged returns the offset up to which r certainly has the stream. ok is false if r does not follow the stream
 // yet, or cannot continue it later.
 func (r *replica) acknowledged() (at int64, ok bool) {
 	return max(r.ackOffset, r.since), r.state == online && r.psync2 && !r.rdbOnly && r.port != 0
 }
 
-// unsent is how many bytes r's loop has and the socket has not taken.
+// unsent returns how many bytes r's loop has that the socket has not taken.
 func (r *replica) unsent() int64 {
 	if r.cl.Conn == nil {
 		return 0
@@ -162,11 +162,11 @@ func (r *replica) unsent() int64 {
 	return int64(r.cl.Conn.Usage().Output)
 }
 
-// applied and onDisk are how far a replica is.
+// applied and onDisk return the offsets that a replica has acknowledged.
 func applied(r *replica) int64 { return r.ackOffset }
 func onDisk(r *replica) int64  { return r.diskOffset }
 
-// name is a replica in log lines: its address and port, if it has said the port.
+// name returns how log lines call a replica: its address and port, if it has sent the port.
 func (r *replica) name() string {
 	if r.port == 0 {
 		return "client id #" + strconv.FormatInt(r.cl.ID, 10)
@@ -192,7 +192,7 @@ func (r *replica) host() string {
 	return strings.Trim(addr[:at], "[]")
 }
 
-// describe is a client in log lines.
+// describe returns a client for log lines.
 func describe(cl *client.Client) logging.Client {
 	id := "id=" + strconv.FormatInt(cl.ID, 10)
 	if cl.Conn == nil {

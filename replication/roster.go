@@ -12,8 +12,9 @@ import (
 
 // A roster is the list of replicas.
 //
-// replication.F3. A replica that does not get the stream as it comes has it up to its own offset, at. The backlog keeps
-// everything from the lowest of these, once for all. The output limit of replicas bounds how far one may lag.
+// replication.F3. A replica that does not get the stream as it comes has the stream up to its own offset, at. The
+// backlog keeps everything from the lowest of these offsets, once for all replicas. The output limit of replicas bounds
+// how far one may lag.
 type roster struct {
 	core     *engine.Core
 	settings *Settings
@@ -23,23 +24,23 @@ type roster struct {
 
 	heardAcks bool // in this turn a replica has said how far it is
 	outLimit  uint64
-	// Bytes given to loops for replicas, copies included, less what closed connections had not sent.
+	// Bytes given to loops for replicas, including copies, less those that closed connections had not sent.
 	posted    atomic.Int64
 	sentBytes int64 // what written last returned
 	sentRate  engine.Rate
 }
 
-// A departed replica has left, and may come back. It has the stream up to offset at.
+// A departed is a replica that has left and may come back. It has the stream up to offset at.
 type departed struct {
 	address Address
 	at      int64
 	leftMs  int64
 }
 
-// departedMost bounds the replicas that are remembered.
+// departedMost bounds the departed replicas that are remembered.
 const departedMost = 64
 
-// enlist counts r among the replicas.
+// enlist adds r to the replicas.
 func (o *roster) enlist(r *replica) {
 	o.stream.open()
 	r.cl.Flags |= client.Replica
@@ -48,7 +49,7 @@ func (o *roster) enlist(r *replica) {
 	o.forgetDeparted(o.core.SteadyMs(), r.address())
 }
 
-// strike takes out r, whose client has left.
+// strike removes r, whose client has left.
 func (o *roster) strike(r *replica) {
 	close(r.gone)
 	if i := slices.Index(o.replicas, r); i >= 0 {
@@ -63,14 +64,14 @@ func (o *roster) strike(r *replica) {
 	}
 }
 
-// dismiss closes all replicas. They come back, and learn what has changed.
+// dismiss closes all replicas. They reconnect, and learn what has changed.
 func (o *roster) dismiss() {
 	for _, r := range slices.Clone(o.replicas) {
 		o.core.Expel(r.cl, false)
 	}
 }
 
-// find returns the replica that listens at to; nil if there is none.
+// find returns the replica that listens at to, or nil.
 func (o *roster) find(to Address) *replica {
 	for _, r := range o.replicas {
 		if at := r.address(); at.Port == to.Port && strings.EqualFold(at.Host, to.Host) {
@@ -80,7 +81,7 @@ func (o *roster) find(to Address) *replica {
 	return nil
 }
 
-// keepNeeded has the backlog keep what replicas still need, and no more.
+// keepNeeded makes the backlog keep the bytes that replicas still need, and no more.
 func (o *roster) keepNeeded() {
 	if o.stream.log == nil {
 		return
@@ -95,9 +96,9 @@ func (o *roster) keepNeeded() {
 	o.stream.noteBacklog()
 }
 
-// lacks returns the least offset up to which a replica surely has the stream; noFloor: none lacks anything. It is from
-// or more: a replica with a lower offset is lost. Bytes given to a connection count when they are acknowledged. A
-// replica whose connection breaks needs the others again.
+// lacks returns the least offset up to which a replica certainly has the stream, or noFloor if no replica lacks
+// anything. It is at least from, because a replica with a lower offset is lost. Bytes given to a connection count only
+// when they are acknowledged: a replica whose connection breaks needs the others again.
 func (o *roster) lacks(from int64) (least int64) {
 	least = noFloor
 	for _, r := range o.replicas {
@@ -119,7 +120,7 @@ func (o *roster) lacks(from int64) (least int64) {
 	return least
 }
 
-// noteDeparted remembers r, which has left, if it can continue where it is.
+// noteDeparted remembers r, which has left, if r can continue later from its offset.
 func (o *roster) noteDeparted(r *replica) {
 	at, ok := r.acknowledged()
 	if !ok || o.stream.log == nil || !o.stream.spool.usable() || o.find(r.address()) != nil {
@@ -133,8 +134,8 @@ func (o *roster) noteDeparted(r *replica) {
 	o.departed = append(o.departed, departed{address, max(at, o.stream.first()), o.core.SteadyMs()})
 }
 
-// forgetDeparted forgets replicas that have left: those at came, which are here again, and those that have been away
-// for repl-backlog-ttl.
+// forgetDeparted forgets replicas that have left: those at the addresses came, which are back, and those that have been
+// away for repl-backlog-ttl.
 func (o *roster) forgetDeparted(nowMs int64, came ...Address) {
 	ttl := o.settings.BacklogTTL.Get()
 	o.departed = slices.DeleteFunc(o.departed, func(d departed) bool {
@@ -142,7 +143,7 @@ func (o *roster) forgetDeparted(nowMs int64, came ...Address) {
 	})
 }
 
-// ackedBy counts the replicas that have the stream up to offset.
+// ackedBy counts the replicas that have the stream up to offset. far returns a replica's offset.
 func (o *roster) ackedBy(offset int64, far func(*replica) int64) (n int64) {
 	for _, r := range o.replicas {
 		if r.state == online && far(r) >= offset {
@@ -152,12 +153,12 @@ func (o *roster) ackedBy(offset int64, far func(*replica) int64) (n int64) {
 	return n
 }
 
-// WantsReplicas reports whether writes depend on replicas at all.
+// WantsReplicas reports whether the settings make writes depend on replicas.
 func (o *roster) WantsReplicas() bool {
 	return o.settings.MinWrite.Get() > 0 && o.settings.MaxLag.Get() > 0
 }
 
-// goodReplicas counts those that are online and have reported within min-replicas-max-lag.
+// goodReplicas counts the replicas that are online and have reported within min-replicas-max-lag.
 func (o *roster) goodReplicas() (n int64) {
 	oldest := o.core.SteadyMs() - o.settings.MaxLag.Get()*1000
 	for _, r := range o.replicas {
@@ -202,7 +203,7 @@ func (o *roster) LogLag() {
 }
 
 // written returns how many bytes the replicas' sockets have taken: the bytes given to loops, less those still unsent.
-// Bytes on their way to a loop count as written. The figure never falls. Turn only.
+// Bytes on their way to a loop count as written. The result never falls. Turn only.
 func (o *roster) written() uint64 {
 	n := o.posted.Load()
 	for _, r := range o.replicas {
@@ -212,7 +213,7 @@ func (o *roster) written() uint64 {
 	return uint64(o.sentBytes)
 }
 
-// OutputLimitCloses counts the replicas closed by the output limit: their share of
+// OutputLimitCloses returns how many replicas the output limit has closed, for
 // client_output_buffer_limit_disconnections. Turn only.
 func (o *roster) OutputLimitCloses() uint64 { return o.outLimit }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A sender writes to the connections of some replicas. It waits while a socket has too much unsent: R5 slows the
-// sender, never a turn.
+// A sender writes to the connections of some replicas. It waits while a socket has too many unsent bytes. This slows
+// the sender, never a turn (R5).
 type sender struct {
 	to       []*replica // those that are still here
 	left     map[*replica]error
@@ -30,13 +30,13 @@ var (
 	errReplicaStuck = errors.New("the replica has not read for repl-timeout")
 )
 
-// sender returns a sender to some replicas. turn is the number of the present turn.
+// sender returns a sender to the replicas to. turn is the number of the present turn.
 func (o *roster) sender(turn uint64, to ...*replica) *sender {
 	return &sender{to: slices.Clone(to), left: map[*replica]error{}, turn: turn, posted: &o.posted,
 		patience: func() time.Duration { return time.Duration(o.settings.Timeout.Get()) * time.Second }}
 }
 
-// drop takes out the replicas whose connections have closed.
+// drop removes the replicas whose connections have closed.
 func (s *sender) drop() {
 	s.to = slices.DeleteFunc(s.to, func(r *replica) bool {
 		select {
@@ -49,7 +49,7 @@ func (s *sender) drop() {
 	})
 }
 
-// given counts the bytes written to it.
+// given returns how many bytes were written to the sender.
 func (s *sender) given() int64 { return s.total + int64(len(s.piece)) }
 
 func (s *sender) Write(p []byte) (int, error) {
@@ -60,7 +60,7 @@ func (s *sender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// post sends the piece, once the sockets have taken enough of the earlier ones.
+// post sends the piece, once the sockets have taken enough of the earlier pieces.
 func (s *sender) post() error {
 	s.await()
 	if len(s.to) == 0 {
@@ -75,7 +75,7 @@ func (s *sender) post() error {
 	return nil
 }
 
-// await waits until each socket has taken enough. It takes out a replica that reads nothing for too long.
+// await waits until each socket has taken enough. It removes a replica that reads nothing for too long.
 func (s *sender) await() {
 	s.drop()
 	s.to = slices.DeleteFunc(s.to, func(r *replica) bool {

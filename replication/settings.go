@@ -13,7 +13,7 @@ import (
 	"spindle/protocol"
 )
 
-// A Logger is the log for the operator.
+// A Logger writes log lines for the operator.
 type Logger interface {
 	Notice(format string, args ...any)
 	Warning(format string, args ...any)
@@ -22,12 +22,12 @@ type Logger interface {
 // A Disk is the append-only file of this server, for WAITAOF. Turn only.
 type Disk interface {
 	On() bool
-	// Synced reports whether the disk has everything that cl has written.
+	// Synced reports whether all writes of cl are on disk.
 	Synced(cl *client.Client) bool
-	// Await wakes cl when it has. forget ends that.
+	// Await wakes cl when all its writes are on disk. forget cancels the wait.
 	Await(cl *client.Client) (forget func())
-	// Confirmed returns the offsets up to which the disk has the log, and of the log's end. ok is false while the files
-	// are not the data set.
+	// Confirmed returns the offset up to which the log is on disk, and the log's end. ok is false while the files do
+	// not hold the data set.
 	Confirmed() (synced, end int64, ok bool)
 }
 
@@ -37,13 +37,13 @@ type Saver interface {
 	// any goroutine, and more than once. It writes the same number of bytes each time, and ends early when ctx does.
 	Prepare(ctx context.Context, replID string, offset int64, only Filter, dialect Dialect) func(
 		w io.Writer, view *keyspace.View) error
-	// Holds returns the forms that may be among the data, of those that only some servers read. Turn only.
+	// Holds returns which forms, of those that only some servers read, may be among the data. Turn only.
 	Holds() Forms
 	// Find looks for a key of the view that holds one of forms. Any goroutine.
 	Find(view *keyspace.View, forms Forms) (x Find, found bool)
 }
 
-// A Dialect is the form of an RDB stream.
+// A Dialect is the format variant of an RDB stream.
 type Dialect uint8
 
 const (
@@ -52,10 +52,10 @@ const (
 	MemoryDialect                // as CommonDialect, with the memory of producers' messages, which a spindle reads
 )
 
-// A Filter is what a replica wants left out of its RDB stream.
+// A Filter is what an RDB stream leaves out for a replica.
 type Filter struct{ NoKeys, NoFunctions bool }
 
-// An OutputLimit bounds the bytes kept for a replica that does not take them. 0 is no limit.
+// An OutputLimit bounds the bytes kept for a replica that does not read them. 0 means no limit.
 type OutputLimit struct {
 	Hard, Soft int64
 	Seconds    int64 // how long a replica may be beyond Soft
@@ -90,7 +90,7 @@ type Settings struct {
 	Dir    func() string // its folder now
 }
 
-// An ackMode is when a replica has confirmed something.
+// An ackMode says when a replica has confirmed a write.
 type ackMode int
 
 const (
@@ -98,7 +98,7 @@ const (
 	ackDisk                  // it has synced it
 )
 
-// An ackTimeout is what becomes of replies that no replica confirms in time.
+// An ackTimeout says what happens to replies that replicas do not confirm in time.
 type ackTimeout int
 
 const (
@@ -106,10 +106,10 @@ const (
 	ackDegrade                   // they leave, and later ones do not wait, until the replicas are back
 )
 
-// Patience is repl-timeout.
+// Patience returns repl-timeout.
 func (s *Settings) Patience() time.Duration { return time.Duration(s.Timeout.Get()) * time.Second }
 
-// OutputMost is the hard limit of the bytes that wait for a replica; 0: none.
+// OutputMost returns the hard limit of the bytes that wait for a replica, or 0 for none.
 func (s *Settings) OutputMost() int64 { return s.Output().Hard }
 
 // Rows returns the settings for CONFIG and the configuration file, and gives each its default.

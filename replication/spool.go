@@ -8,18 +8,18 @@ import (
 	"spindle/replication/segments"
 )
 
-// A spool is the backlog's part on disk. Blocks that memory drops go there while a replica still needs them. That is a
-// replica that is slow, takes a full copy, has not acknowledged them, or has left lately.
+// A spool is the backlog's part on disk. It takes the blocks that the backlog drops from memory while a replica still
+// needs them. Such a replica is slow, takes a full copy, has not acknowledged them, or has left lately.
 //
 //	disk                              memory
 //	[ segments ][ wait for the disk ][ blocks of the backlog ]
 //	first                            begin()                end
 //
-// replication.D1. While the spool is on, its bytes end where those of the backlog in memory begin.
+// replication.D1. While the spool is on, its bytes end where the backlog's bytes in memory begin.
 // replication.D2. No turn reads or writes a file. A disk that fails or is too slow ends the spool. Replicas that need
 // its bytes then get a full copy.
 //
-// Turn only, but for what segments call.
+// Turn only, except for the functions that segments calls.
 type spool struct {
 	settings *Settings
 	lacks    func(from int64) int64 // roster.lacks
@@ -41,30 +41,32 @@ type spool struct {
 }
 
 const (
-	// spoolAhead is how many bytes may wait for the disk. Beyond it the backlog keeps its blocks.
+	// spoolAhead is how many bytes may wait for the disk. Beyond that the backlog keeps its blocks.
 	spoolAhead = 32 << 20
-	// spoolExcess bounds how much more memory than at the begin may wait for the disk. Beyond it the disk is too slow. A
-	// higher limit of client-output-buffer-limit holds in its place: one slow replica may cost as much anyway.
+	// spoolExcess bounds the additional memory that may wait for the disk, compared with the spool's begin. Beyond that
+	// the disk is too slow. A higher limit of client-output-buffer-limit replaces spoolExcess, because one slow replica
+	// may use that much anyway.
 	spoolExcess = 64 << 20
-	// spoolPatience is how long one operation of the disk may take while bytes wait.
+	// spoolPatience is how many ms one disk operation may take while bytes wait.
 	spoolPatience = 60_000
-	// spoolRest is how long a spool that was given up rests.
+	// spoolRest is how many ms pass until a spool that was given up may begin again.
 	spoolRest = 60_000
-	// spoolIdle is how long a spool stays that no replica needs. A replica that is slow once is often slow again.
+	// spoolIdle is how many ms a spool stays on while no replica needs it. A replica that was slow once is often slow
+	// again.
 	spoolIdle = 10_000
-	// spoolFree bounds how many blocks are kept to be used again.
+	// spoolFree bounds how many blocks are kept for reuse.
 	spoolFree = 128
 )
 
-// usable reports whether blocks may go to disk. If not, the backlog in memory keeps what replicas lack.
+// usable reports whether blocks may go to disk. If not, the backlog in memory keeps the bytes that replicas lack.
 func (s *spool) usable() bool {
 	return s != nil && s.settings.DiskSize.Get() > 0 && !s.sealed && s.nowMs >= s.restUntil
 }
 
-// on reports whether there is a part on disk.
+// on reports whether a part of the backlog is on disk.
 func (s *spool) on() bool { return s != nil && s.log != nil }
 
-// An offer is what became of a block.
+// An offer is the result of offering a block to the spool.
 type offer uint8
 
 const (
@@ -73,7 +75,8 @@ const (
 	delayed              // the disk has enough to do
 )
 
-// offer offers p, a block that the backlog drops. It begins at offset at. Its capacity is all of the block's memory.
+// offer offers p, a block that the backlog drops, to the spool. p begins at the stream's offset at. Its capacity is the
+// whole block.
 func (s *spool) offer(at int64, p []byte) offer {
 	if s.log == nil {
 		if !s.usable() || s.lacks(at) >= at+int64(len(p)) {
@@ -88,7 +91,7 @@ func (s *spool) offer(at int64, p []byte) offer {
 	return taken
 }
 
-// begin turns the spool on. It begins at offset at.
+// begin turns the spool on, from offset at.
 func (s *spool) begin(at int64) {
 	if dir := s.settings.Dir(); s.folder == nil || s.folder.Dir() != dir {
 		s.folder = segments.NewFolder(dir, s.settings.Files)
@@ -100,7 +103,7 @@ func (s *spool) start(log *segments.Log) {
 	s.log, s.idleMs, s.least, s.stepMs = log, 0, spoolExcess, s.nowMs
 }
 
-// release takes back a block's memory. Any goroutine.
+// release takes a block's memory back for reuse. Any goroutine.
 func (s *spool) release(p []byte) {
 	p = p[:cap(p)]
 	s.mu.Lock()
@@ -114,7 +117,7 @@ func (s *spool) release(p []byte) {
 	}
 }
 
-// memory returns the memory of a block, to be used again; nil: there is none.
+// memory returns the memory of a block for reuse, or nil if there is none.
 func (s *spool) memory() []byte {
 	if s == nil {
 		return nil
@@ -130,7 +133,7 @@ func (s *spool) memory() []byte {
 	return p
 }
 
-// freeBytes is the memory of blocks to be used again.
+// freeBytes returns the memory of the blocks kept for reuse.
 func (s *spool) freeBytes() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +143,7 @@ func (s *spool) freeBytes() (n int64) {
 	return n
 }
 
-// drop turns the spool off. Its bytes are no longer needed, or are those of another stream.
+// drop turns the spool off, because its bytes are no longer needed, or belong to another stream.
 func (s *spool) drop() {
 	if !s.on() {
 		return
@@ -172,7 +175,8 @@ func (s *spool) giveUp(err error) {
 	s.given()
 }
 
-// check gives the spool up if the disk has failed or is too slow. excess is what the backlog keeps past its limit.
+// check turns the spool off if the disk has failed or is too slow. excess is how many bytes the backlog keeps past its
+// limit.
 func (s *spool) check(excess int64) {
 	if !s.on() {
 		return
@@ -208,7 +212,7 @@ func (s *spool) tick(nowMs, begin, excess int64) {
 	}
 }
 
-// first is the offset of the first byte that is kept, of a backlog in memory that begins at begin.
+// first returns the offset of the first byte that is kept. begin is where the backlog in memory begins.
 func (s *spool) first(begin int64) int64 {
 	if s.on() {
 		return min(begin, s.log.Figures().Begin)
@@ -216,7 +220,7 @@ func (s *spool) first(begin int64) int64 {
 	return begin
 }
 
-// queued is how many bytes wait for the disk.
+// queued returns how many bytes wait for the disk.
 func (s *spool) queued() int64 {
 	if s.on() {
 		return s.log.Figures().Queued
@@ -224,7 +228,7 @@ func (s *spool) queued() int64 {
 	return 0
 }
 
-// resize follows repl-backlog-disk-size.
+// resize applies repl-backlog-disk-size.
 func (s *spool) resize() {
 	s.restUntil = 0 // the operator may have made room
 	switch size := s.settings.DiskSize.Get(); {

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit/faulty"
 )
 
-// newSpooler is a primary with a small backlog in memory, whose rest goes to a simulated disk.
+// newSpooler returns a primary with a small backlog in memory, whose rest goes to a simulated disk.
 func newSpooler(t *testing.T) (*primary, *faulty.Disk) {
 	p, d := newPrimary(t), faulty.New(1)
 	p.settings.Files, p.settings.Dir = d, func() string { return "." }
@@ -24,7 +24,7 @@ func newSpooler(t *testing.T) (*primary, *faulty.Disk) {
 	return p, d
 }
 
-// followerAt is a replica that has the stream up to offset and says so.
+// followerAt returns a replica that has the stream up to offset and acknowledges it.
 func (p *primary) followerAt(offset int64, port int) (*client.Client, *socket) {
 	p.t.Helper()
 	cl, s := p.arrive()
@@ -45,7 +45,7 @@ func (p *primary) spools() (on bool) {
 	return on
 }
 
-// takeBytes returns what was sent, once these are n bytes or more.
+// takeBytes returns the bytes that were sent, once there are n or more.
 func (s *socket) takeBytes(t *testing.T, n int) string {
 	t.Helper()
 	testkit.Await(t, testkit.Slowly(time.Minute), fmt.Sprint(n, " bytes"), func() bool {
@@ -56,7 +56,7 @@ func (s *socket) takeBytes(t *testing.T, n int) string {
 	return s.take(t, "")
 }
 
-// fill writes n bytes of stream, about.
+// fill writes about n bytes of stream.
 func (p *primary) fill(cl *client.Client, n int) {
 	value := strings.Repeat("v", 10_000)
 	for i := 0; i < n; i += len(value) {
@@ -64,7 +64,7 @@ func (p *primary) fill(cl *client.Client, n int) {
 	}
 }
 
-// tick is a tick some ms from now.
+// tick runs the feed's tick as if ms had passed.
 func (p *primary) tick(ms int64) { p.Do(func() { p.feed.Tick(p.SteadyMs() + ms) }) }
 
 func (p *primary) written() {
@@ -76,7 +76,7 @@ func (p *primary) written() {
 }
 
 // TestSpool: two replicas become slow at different offsets, and one leaves. All get the stream in order from disk and
-// memory. Memory keeps its limit meanwhile, and the files go when no replica needs them.
+// memory. Memory keeps its limit meanwhile, and the files are removed when no replica needs them.
 func TestSpool(t *testing.T) {
 	p, d := newSpooler(t)
 	writer, _ := p.arrive()
@@ -140,7 +140,7 @@ func TestSpool(t *testing.T) {
 	p.Closed(back)
 }
 
-// TestSpoolIsOffByDefault: without repl-backlog-disk-size nothing touches the disk, and memory keeps what is needed.
+// TestSpoolIsOffByDefault: without repl-backlog-disk-size nothing touches the disk, and memory keeps the needed bytes.
 func TestSpoolIsOffByDefault(t *testing.T) {
 	p, d := newSpooler(t)
 	p.settings.DiskSize.Set(0)
@@ -160,8 +160,8 @@ func TestSpoolIsOffByDefault(t *testing.T) {
 	}
 }
 
-// TestSpoolSparesTheOutputLimit: a replica that reads the disk costs no memory, so the limit does not close it. One
-// past repl-backlog-disk-size is closed.
+// TestSpoolSparesTheOutputLimit: a replica that reads from disk costs no memory, so the output limit does not close it.
+// A replica that lacks more than repl-backlog-disk-size is closed.
 func TestSpoolSparesTheOutputLimit(t *testing.T) {
 	p, _ := newSpooler(t)
 	p.limit = OutputLimit{Hard: 1 << 20}
@@ -186,8 +186,8 @@ func TestSpoolSparesTheOutputLimit(t *testing.T) {
 	}
 }
 
-// TestSpoolFails: whatever fails on disk, the replica is closed, and a later PSYNC gets a full copy. It never gets
-// other bytes than the stream's.
+// TestSpoolFails: whatever fails on disk, the replica is closed, and a later PSYNC gets a full copy. The replica never
+// gets wrong bytes.
 func TestSpoolFails(t *testing.T) {
 	for name, spoil := range map[string]func(p *primary, d *faulty.Disk){
 		"full": func(_ *primary, d *faulty.Disk) { d.Space = 100 },
@@ -251,7 +251,7 @@ func TestSpoolFails(t *testing.T) {
 				t.Errorf("%q", answer)
 			}
 			p.Closed(cl)
-			// The primary continues as one without a disk.
+			// The primary continues without a disk.
 			_, next := p.followerAt(p.feed.offset, 7004)
 			at := p.feed.offset
 			next.setUnsent(unsentMax + 1)
@@ -269,8 +269,8 @@ func TestSpoolFails(t *testing.T) {
 	}
 }
 
-// TestSpoolOfManyBytes: the blocks that memory has kept for a slow replica go to disk bit by bit when the disk is
-// turned on. A unit larger than all bounds does not end the spool.
+// TestSpoolOfManyBytes: when the disk is turned on, the blocks that memory has kept for a slow replica go to disk step
+// by step. A unit larger than all bounds does not end the spool.
 func TestSpoolOfManyBytes(t *testing.T) {
 	p, d := newSpooler(t)
 	p.settings.DiskSize.Set(0)
@@ -309,7 +309,7 @@ func TestSpoolOfManyBytes(t *testing.T) {
 	}
 }
 
-// TestSpoolAndHistories: a promotion keeps the part on disk, another history drops it.
+// TestSpoolAndHistories: a promotion keeps the part on disk, a new history drops it.
 func TestSpoolAndHistories(t *testing.T) {
 	p, d := newSpooler(t)
 	writer, _ := p.arrive()
@@ -339,8 +339,8 @@ func TestSpoolAndHistories(t *testing.T) {
 	})
 }
 
-// TestSpoolOutlivesTheProcess: after an orderly end with saved data the next process continues the backlog, if the data
-// that it loads are exactly those.
+// TestSpoolOutlivesTheProcess: after an orderly end with saved data the next process continues the backlog, if it loads
+// exactly these data.
 func TestSpoolOutlivesTheProcess(t *testing.T) {
 	for name, c := range map[string]struct {
 		saved     bool
@@ -416,7 +416,7 @@ func (p *primary) followerAtHistory(id string, offset int64, port int) (*client.
 	return cl, s
 }
 
-// TestSpoolForgetsTheDeparted: a replica that does not come back within repl-backlog-ttl holds nothing any more.
+// TestSpoolForgetsTheDeparted: nothing is kept any more for a replica that does not return within repl-backlog-ttl.
 func TestSpoolForgetsTheDeparted(t *testing.T) {
 	p, _ := newSpooler(t)
 	writer, _ := p.arrive()

@@ -9,13 +9,14 @@ import (
 	"spindle/protocol"
 )
 
-// A stream is the effects in order, as the bytes that replicas read. They come from the core or, on a replica, from the
-// primary. A backlog keeps the stream's end from the first replica until repl-backlog-ttl after the last one.
+// A stream is the sequence of effects, as the bytes that replicas read. They come from the core or, on a replica, from
+// the primary. A backlog keeps the stream's end. It exists from the first replica until repl-backlog-ttl after the last
+// one.
 //
 // replication.F1. offset counts every byte of the stream, also those that no replica has.
 // replication.F2. A turn adds one slice of chunk. All replicas share it, and it is never written again.
 //
-// Turn only, but for shown.
+// Turn only, except for shown.
 type stream struct {
 	history
 	core     *engine.Core
@@ -40,7 +41,7 @@ type stream struct {
 // it.
 const chunkBytes = 64 << 10
 
-// Offset is the length of the stream a moment ago; 0 while a full copy is on its way. Any goroutine.
+// Offset returns the recent length of the stream, or 0 while a full copy is being received. Any goroutine.
 func (s *stream) Offset() int64 { return s.shown.Load() }
 
 // moveTo sets the offset.
@@ -49,8 +50,8 @@ func (s *stream) moveTo(offset int64) {
 	s.shown.Store(offset)
 }
 
-// open makes a backlog if there is none. The history is then a new one. Effects without a backlog moved no offset, so
-// an earlier replica has other data under the old name and offset.
+// open makes a backlog if there is none. The history is then a new one: effects without a backlog have moved no offset,
+// so an earlier replica has other data under the old name and offset.
 func (s *stream) open() {
 	if s.log != nil {
 		return
@@ -66,7 +67,7 @@ func (s *stream) beginLog() {
 	s.log.spool = s.spool
 }
 
-// first is the offset of the first byte of the stream that is kept, in memory or on disk. There is a backlog.
+// first returns the offset of the first byte of the stream that is kept, in memory or on disk. There must be a backlog.
 func (s *stream) first() int64 { return s.spool.first(s.log.begin()) }
 
 // endLog frees the backlog.
@@ -89,7 +90,7 @@ func (s *stream) dropIdle(nowMs int64) {
 	s.settings.Log.Notice("Replication backlog freed after %d seconds without connected replicas.", ttl)
 }
 
-// ResizeBacklog follows repl-backlog-size.
+// ResizeBacklog applies repl-backlog-size.
 func (s *stream) ResizeBacklog() {
 	if s.log != nil {
 		s.log.resize(s.settings.BacklogSize.Get())
@@ -100,14 +101,14 @@ func (s *stream) ResizeBacklog() {
 // OnDisk reports whether a part of the stream is on disk. Turn only.
 func (s *stream) OnDisk() bool { return s.spool.on() }
 
-// ResizeSpool follows repl-backlog-disk-size.
+// ResizeSpool applies repl-backlog-disk-size.
 func (s *stream) ResizeSpool() {
 	if s.spool.resize(); s.log != nil {
 		s.spool.given()
 	}
 }
 
-// tickSpool is the spool's share of the core's 100 ms duty.
+// tickSpool is the spool's share of the core's duty that runs every 100 ms.
 func (s *stream) tickSpool(nowMs int64) {
 	s.spool.nowMs = nowMs
 	if s.log == nil || !s.spool.on() && !s.spool.usable() {
@@ -120,7 +121,7 @@ func (s *stream) tickSpool(nowMs int64) {
 	s.noteBacklog()
 }
 
-// noteBacklog tells the core the memory of the stream.
+// noteBacklog reports the memory of the stream to the core.
 func (s *stream) noteBacklog() {
 	bytes, _ := s.StreamBytes()
 	s.core.NoteStream(bytes, s.settings.BacklogSize.Get())
@@ -156,7 +157,7 @@ func (s *stream) write(p []byte) {
 	s.chunk = append(s.chunk, p...)
 }
 
-// flush hands the new bytes to the backlog and to the replicas.
+// flush passes the new bytes to the backlog and to the replicas.
 func (s *stream) flush() {
 	if s.sent == len(s.chunk) {
 		return
@@ -179,8 +180,8 @@ func (s *stream) forward(p []byte) {
 	s.flush()
 }
 
-// follow has the stream come from a primary, by forward. The core no longer knows the sink: what it runs is in the
-// stream already (replication.H1).
+// follow switches the stream to a primary's bytes, which forward adds. The core no longer has the feed as a sink,
+// because the effects of what it runs are in the stream already (replication.H1).
 func (s *stream) follow() {
 	if s.following {
 		return
@@ -194,11 +195,11 @@ func (s *stream) follow() {
 	s.following = true
 }
 
-// lead has the stream come from this server's core again.
+// lead switches the stream back to the effects of this server's core.
 func (s *stream) lead() {
 	s.following, s.selected, s.idleSinceMs = false, -1, s.core.SteadyMs()
 	s.core.AddSink(s.sink, client.ToReplicas)
 }
 
-// branch begins a new history that continues this one. Replicas of this one may continue up to here.
+// branch begins a new history that continues the present one. Replicas of the present one may continue up to here.
 func (s *stream) branch() { s.rename(newID(), s.offset) }

@@ -10,7 +10,7 @@ import (
 
 var errReplaced = errors.New("the link was given up")
 
-// takeCopy reads a full copy and has it put in place. It returns false after an error, of which the link knows.
+// takeCopy reads a full copy and puts it in place. It returns false after an error, which the link then knows.
 func (f *Follower) takeCopy(w *upstream) bool {
 	err := f.readCopy(w)
 	if err != nil {

@@ -28,10 +28,10 @@ type FollowerSettings struct {
 	unread             struct{ lazyFlush setting.Bool }
 }
 
-// Login is masteruser and masterauth.
+// Login returns masteruser and masterauth.
 func (s *FollowerSettings) Login() (user, password string) { return s.User.Get(), s.Auth.Get() }
 
-// DisklessLoad is how a full copy is taken: repl-diskless-load.
+// A DisklessLoad is a value of repl-diskless-load: how a full copy is loaded.
 type DisklessLoad int
 
 const (
@@ -40,7 +40,7 @@ const (
 	LoadBeside // swapdb
 )
 
-// OnError says what a replica does when a command of its primary fails on it.
+// An OnError says what a replica does when a command of its primary fails on it.
 type OnError int
 
 const (
@@ -113,8 +113,8 @@ func parseAddress(args []string, _ Address, _ setting.How) (Address, error) {
 	return Address{args[0], port}, nil
 }
 
-// isOneWord reports whether host has no blank, no quote and no line end. It stands unquoted in INFO and in the
-// configuration file.
+// isOneWord reports whether host has no blank, no quote and no line end. INFO and the configuration file show it
+// without quotes.
 func isOneWord(host string) bool {
 	return !strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '"' || r == '\'' })
 }

@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// TestUnderstood: which errors of a primary's commands say that this server does not understand the command.
+// TestIsUnderstood: which errors of a primary's commands mean that this server does not understand the command.
 func TestIsUnderstood(t *testing.T) {
 	set, restore := &command.Spec{Name: "set"}, &command.Spec{Name: "restore"}
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"spindle/protocol"
 )
 
-// An upstream is the connection to a primary, and where its reader stands. One goroutine reads. Another one writes,
+// An upstream is the connection to a primary, with the state of its reader. One goroutine reads. Another one writes,
 // because a turn must not wait for a socket. To the core it is the connection of a client that gets no replies.
 type upstream struct {
 	address    string
@@ -73,7 +73,7 @@ func newUpstream(address string) *upstream {
 	return w
 }
 
-// connect dials, and starts the writing goroutine. stop ends the connection.
+// connect dials, and starts the writing goroutine. stop closes the connection.
 func (w *upstream) connect(dial Dialer, source string) (stop func(), err error) {
 	conn, err := dial(w.context, w.address, source)
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *upstream) connect(dial Dialer, source string) (stop func(), err error) 
 	}, nil
 }
 
-// learnAddresses notes what CLIENT LIST shows.
+// learnAddresses notes the addresses that CLIENT LIST shows.
 func (w *upstream) learnAddresses() {
 	conn := w.conn
 	w.local, w.far = conn.LocalAddr().String(), conn.RemoteAddr().String()
@@ -105,7 +105,7 @@ func (w *upstream) learnAddresses() {
 	}
 }
 
-// heard reads the connection, and notes when bytes came.
+// heard reads the connection, and notes when bytes arrive.
 type heard struct{ w *upstream }
 
 func (h heard) Read(p []byte) (int, error) {
@@ -119,7 +119,7 @@ func (h heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// line reads a line, without its end.
+// line reads a line and returns it without its end.
 func (w *upstream) line() (string, error) {
 	line, err := w.in.ReadSlice('\n')
 	if err == bufio.ErrBufferFull {
@@ -138,7 +138,7 @@ func (w *upstream) killed() bool {
 	return w.closed
 }
 
-// post has p written. Any goroutine.
+// post queues p for writing. Any goroutine.
 func (w *upstream) post(p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,7 +149,7 @@ func (w *upstream) post(p []byte) {
 	w.written.Signal()
 }
 
-// write is the writing goroutine.
+// write is the loop of the writing goroutine.
 func (w *upstream) write() {
 	var out []byte
 	for {
@@ -169,7 +169,7 @@ func (w *upstream) write() {
 	}
 }
 
-// beat sends the peer an empty line each second while a copy is taken, so that it does not give up.
+// beat sends the peer an empty line each second while a copy is loaded, so that the peer does not time out.
 func (w *upstream) beat() (stop func()) {
 	ticker, over := time.NewTicker(time.Second), make(chan struct{})
 	go func() {
@@ -188,7 +188,7 @@ func (w *upstream) beat() (stop func()) {
 	}
 }
 
-// The rest implements protocol.Conn.
+// The remaining methods implement protocol.Conn.
 
 func (w *upstream) FD() int            { return w.fd }
 func (w *upstream) LocalAddr() string  { return w.local }

@@ -13,8 +13,9 @@ import (
 
 // sendView sends a view to replicas.
 //
-// Wire: "$EOF:" and forty characters, the RDB stream, the same forty characters, for replicas that know the EOF form.
-// Else the length and the stream. The view is then encoded twice, to count and to send, and nothing is kept.
+// Wire: replicas that know the EOF form get "$EOF:" and forty characters, the RDB stream, and the same forty
+// characters. Other replicas get the length and the stream. The view is then encoded twice, to count and to send, and
+// nothing is kept.
 func sendView(out *sender, eof bool, view *keyspace.View, encode func(io.Writer, *keyspace.View) error) error {
 	if eof {
 		var raw [20]byte
@@ -48,7 +49,7 @@ func sendView(out *sender, eof bool, view *keyspace.View, encode func(io.Writer,
 	return out.post()
 }
 
-// signEvery is how often replicas get an empty line before the first byte of a copy, so that they do not give up.
+// signEvery is how often replicas get an empty line before the first byte of a copy, so that they do not time out.
 const signEvery = time.Second
 
 // A counter counts the bytes written to it. Meanwhile the replicas get empty lines.

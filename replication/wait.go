@@ -12,14 +12,14 @@ import (
 	"spindle/protocol"
 )
 
-// Waits are the clients parked by WAIT, by the number of replicas that each wants. Those of WAITAOF are apart: they
-// want the replicas' disks.
+// Waits are the clients parked by WAIT, by the number of replicas that each wants. Those of WAITAOF are kept apart:
+// they wait for the replicas' disks.
 //
 //	byWant   1: offset 120, 310, 500     the nearest offset first, as a heap
 //	         3: offset 120
 //
 // Clients that want n replicas wait for the n-th greatest acknowledged offset. So an acknowledgement looks at one
-// client of each number, and at those it serves.
+// client of each number, and at those that it wakes.
 //
 // replication.F4. A client is in the heap of its number exactly while WAIT has parked it. No heap is empty.
 type waits struct {
@@ -56,7 +56,7 @@ func (ws *waits) remove(w *waiter) {
 	w.at = -1
 }
 
-// count is the number of parked clients.
+// count returns the number of parked clients.
 // Proof: tests check with it that no client is left (replication.F4).
 func (ws *waits) count() (n int) {
 	for _, h := range ws.byWant {
@@ -75,7 +75,7 @@ type waiters struct {
 	asking           bool // at the end of this turn the replicas are asked how far they are
 }
 
-// serve wakes the clients whose replicas have what they wait for.
+// serve wakes the clients whose replicas have acknowledged enough.
 func (p *waiters) serve() {
 	p.serveBy(&p.waits, applied)
 	p.serveBy(&p.diskWaits, onDisk)
@@ -100,10 +100,10 @@ func (p *waiters) serveBy(ws *waits, far func(*replica) int64) {
 	ws.served = acked
 }
 
-// askForAcks has the replicas report how far they are, at the end of this turn.
+// askForAcks requests acknowledgements from the replicas, at the end of this turn.
 func (p *waiters) askForAcks() { p.asking = len(p.roster.replicas) > 0 && !p.stream.following }
 
-// WaitFamily is WAIT and WAITAOF, which the reference lists among the generic commands.
+// WaitFamily has WAIT and WAITAOF, which Redis lists among the generic commands.
 func (p *waiters) WaitFamily() command.Family {
 	return command.Family{Name: "generic", Rows: []command.Spec{
 		{Name: "wait", Arity: 3, Flags: command.Blocking, ACL: command.ACLConnection,
@@ -113,7 +113,7 @@ func (p *waiters) WaitFamily() command.Family {
 	}}
 }
 
-// wait is WAIT numreplicas timeout: the number of replicas that have the client's writes.
+// wait runs WAIT numreplicas timeout. Its reply is the number of replicas that have the client's writes.
 func (p *waiters) wait(c *command.Context) error {
 	if p.stream.following {
 		return errWait
@@ -145,7 +145,7 @@ func (p *waiters) wait(c *command.Context) error {
 	return nil
 }
 
-// waitaof is WAITAOF numlocal numreplicas timeout: [fsynced here, replicas that have fsynced].
+// waitaof runs WAITAOF numlocal numreplicas timeout. Its reply is [fsynced here, replicas that have fsynced].
 func (p *waiters) waitaof(c *command.Context) error {
 	if p.stream.following {
 		return errWaitAOF
@@ -226,12 +226,12 @@ func number(b bool) int64 {
 	return 0
 }
 
-// replicaCount is the number of replicas that a client means: Redis uses the lower 32 bits of n, with their sign.
+// replicaCount returns the number of replicas that a client means: Redis uses the lower 32 bits of n, with their sign.
 func replicaCount(n int64) int64 { return int64(int32(n)) }
 
 var getAck = protocol.AppendCommand(nil, [][]byte{[]byte("REPLCONF"), []byte("GETACK"), []byte("*")})
 
-// waitDeadline reads a timeout in ms and makes it a deadline, Unix ms; 0 is none.
+// waitDeadline reads a timeout in ms and returns a deadline in Unix ms, or 0 for none.
 func waitDeadline(timeout []byte, now int64) (deadlineMs int64, err error) {
 	timeoutMs, err := command.Int(timeout)
 	switch {

@@ -19,7 +19,7 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Folder is where the logs of one server lie. Any goroutine may use it.
+// A Folder is the directory of one server's logs. Any goroutine may use it.
 type Folder struct {
 	dir   string
 	files disk.System
@@ -65,7 +65,7 @@ func parseName(name string) (nonce uint64, ok bool) {
 
 func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 
-// claim takes the folder for this process, until it ends.
+// claim locks the folder for this process, until it ends.
 func (f *Folder) claim() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *Folder) removeName(name string) error {
 	return err
 }
 
-// removeAll removes the segments of a log, as far as the disk allows.
+// removeAll removes the segments of a log. Files that the disk does not remove stay.
 func (f *Folder) removeAll(nonce uint64) {
 	names, _ := f.files.ReadDir(f.dir)
 	for _, name := range names {
@@ -110,7 +110,7 @@ func (f *Folder) removeAll(nonce uint64) {
 	}
 }
 
-// A Note is what an orderly end leaves for the next process.
+// A Note is written at an orderly end, for the next process.
 type Note struct {
 	ID       string // of the history
 	Replicas []Replica
@@ -119,7 +119,7 @@ type Note struct {
 	Segments []segment
 }
 
-// A Replica may come back, and then needs the stream after offset At.
+// A Replica is one that may come back, and then needs the stream after offset At.
 type Replica struct {
 	Host string
 	Port int
@@ -138,7 +138,7 @@ func (f *Folder) writeNote(n Note) error {
 	return disk.WriteWhole(f.files, f.path(noteName), f.path(tempName), whole)
 }
 
-// readNote returns the note of the last process. It is removed first, because it is true only once.
+// readNote returns the note of the last process. It removes the note first, because the note is valid only once.
 func (f *Folder) readNote() (n Note, err error) {
 	file, err := f.files.Open(f.path(noteName), os.O_RDONLY, 0)
 	if err != nil {
@@ -167,5 +167,5 @@ func (f *Folder) readNote() (n Note, err error) {
 	return n, nil
 }
 
-// noteMost bounds a note.
+// noteMost bounds the length of a note.
 const noteMost = 16 << 20

@@ -5,27 +5,28 @@ import (
 	"io/fs"
 )
 
-// Reasons why the files of an earlier process are of no use.
+// Reasons why the files of an earlier process cannot be used.
 var (
 	errNoNote  = errors.New("the last process did not end in order")
 	errNote    = errors.New("the note of the last process is damaged")
 	errMissing = errors.New("a segment is missing, or has another length")
 )
 
-// A Kept is a log that an earlier process has ended in order.
+// A Kept is a log that an earlier process has sealed.
 type Kept struct {
 	Note
 	folder *Folder
 }
 
-// Begin and End are the offsets of the stream that it has.
+// Begin and End return the offsets of the stream between which the log has its bytes.
 func (k *Kept) Begin() int64 { return k.Segments[0].Begin }
 func (k *Kept) End() int64   { return k.Segments[len(k.Segments)-1].End }
 
-// Find looks for the log of an earlier process, and removes all files of logs that cannot be continued. It returns how
-// many it has removed, and why. Its note is removed too: the caller continues the log, or drops it.
+// Find looks for the log of an earlier process. It removes the note, and all files of logs that cannot be continued.
+// The caller then continues the log or drops it. removed is the number of removed files, and err says why they were
+// removed.
 //
-// Errors: ErrShared, if another server uses the folder; the disk's. It then returns no log.
+// Errors: ErrShared, if another server uses the folder; the disk's. Find then returns no log.
 func (f *Folder) Find() (k *Kept, removed int, err error) {
 	names, err := f.files.ReadDir(f.dir)
 	if err != nil {
@@ -69,7 +70,7 @@ func (f *Folder) Find() (k *Kept, removed int, err error) {
 	return k, removed, why
 }
 
-// check returns why a note's segments are of no use. Their bytes are checked when they are read.
+// check returns why a note's segments cannot be used. Their bytes are checked only when they are read.
 func (f *Folder) check(n Note) error {
 	if len(n.Segments) == 0 {
 		return errMissing
@@ -83,7 +84,7 @@ func (f *Folder) check(n Note) error {
 	return nil
 }
 
-// Continue returns the log, which takes the stream after End. For limit and release see New.
+// Continue returns the log, to which the stream after End can be appended. See New for limit and release.
 func (k *Kept) Continue(limit int64, release func(p []byte)) *Log {
 	l := k.folder.newLog(k.Nonce, limit, release)
 	l.segments = k.Segments

@@ -10,7 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A log lies in segments. Each is a file with a head and blocks, which hold the stream in order.
+// A log is stored in segments. Each is a file with a head and blocks, which hold the stream in order.
 //
 //	head   0        8        16       24        block   0        8        12       20
 //	       +--------+--------+--------+                 +--------+--------+--------+-- ~ --+
@@ -18,8 +18,8 @@ import (
 //	       +--------+--------+--------+                 +--------+--------+--------+-- ~ --+
 //	         text     u64      i64                        i64      u32      u64      length
 //
-// Integers are little endian. offset is the stream's before the block. sum covers the bytes, and by its seed the nonce
-// and the offset. So a block of another log, or of another place, is damage too.
+// Integers are little endian. offset is the stream's before the block. sum covers the bytes. Its seed covers the nonce
+// and the offset. So a block of another log, or of another place, counts as damage too.
 const (
 	magic     = "SPBKLG01"
 	headLen   = 24
@@ -50,11 +50,11 @@ func sum(nonce uint64, offset int64, p []byte) uint64 {
 var (
 	// ErrMoved is the error for bytes that the log has dropped, because its size is bounded.
 	ErrMoved = errors.New("the backlog on disk has moved past it")
-	// ErrDamaged is the error for a block that is not the one that was written.
+	// ErrDamaged is the error for a block that differs from the one that was written.
 	ErrDamaged = errors.New("a block of the backlog on disk is damaged")
 	// ErrClosed is the error of a log that was dropped or sealed.
 	ErrClosed = errors.New("the backlog on disk was closed")
-	// ErrSlow is the error of a log whose disk does not take the stream.
+	// ErrSlow is the error of a log whose disk is too slow for the stream.
 	ErrSlow = errors.New("the disk does not take the stream fast enough")
 	// ErrShared is the error for a folder whose files another server uses.
 	ErrShared = errors.New("another server keeps its backlog in this folder")
@@ -89,20 +89,20 @@ type segment struct {
 	Bytes      int64 // of the file
 }
 
-// A piece is bytes that were appended and are not written yet.
+// A piece holds bytes that were appended and are not written yet.
 type piece struct {
 	at int64
 	p  []byte
 }
 
-// leastLimit is the least limit of a log.
+// leastLimit is the smallest limit of a log.
 const leastLimit = 1 << 20
 
-// segmentBytes is how much of the stream one file holds under a limit.
+// segmentBytes returns how many bytes of the stream one file holds, for a limit.
 func segmentBytes(limit int64) int64 { return min(limit/8, 32<<20) }
 
 // New begins a log at the stream's offset at. It keeps up to limit bytes in files, and at least 1 MB. release is called
-// once for each p that Append took, from any goroutine.
+// once for each p that Append has accepted, from any goroutine.
 func (f *Folder) New(at, limit int64, release func(p []byte)) *Log {
 	l := f.newLog(random(), limit, release)
 	l.begin, l.written, l.end, l.need = at, at, at, at
@@ -116,8 +116,8 @@ func (f *Folder) newLog(nonce uint64, limit int64, release func(p []byte)) *Log 
 	return l
 }
 
-// Append adds p to the end. The log owns p until it calls release. It never waits for the disk: Queued says how much
-// memory the log holds.
+// Append adds p to the end. The log owns p until it calls release. Append never waits for the disk; Figures.Queued
+// tells how much memory the log holds.
 func (l *Log) Append(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +155,7 @@ func (l *Log) Resize(limit int64) {
 	l.moved.Broadcast()
 }
 
-// Need tells that no reader will ask for bytes before offset at. Segments before it go.
+// Need promises that no reader will ask for bytes before offset at. The log removes the segments before it.
 func (l *Log) Need(at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *Log) Need(at int64) {
 	}
 }
 
-// GiveUp ends the log because of err. Its files go as soon as the disk allows it. Readers get err.
+// GiveUp ends the log because of err. Its files are removed as soon as the disk allows. Readers get err.
 func (l *Log) GiveUp(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,7 @@ func (l *Log) GiveUp(err error) {
 // Drop ends the log, which is no longer needed.
 func (l *Log) Drop() { l.GiveUp(ErrClosed) }
 
-// fail notes the first error. Under mu.
+// fail records the first error. The caller holds mu.
 func (l *Log) fail(err error) {
 	if l.err == nil {
 		l.err = err
@@ -187,11 +187,11 @@ func (l *Log) fail(err error) {
 	l.moved.Broadcast()
 }
 
-// Done is closed when the log has ended and its files have gone, or have their note.
+// Done returns a channel that is closed when the log has ended and its files are removed, or have their note.
 func (l *Log) Done() <-chan struct{} { return l.done }
 
-// Seal ends the log in order. When all is in the files, a note tells the next process, with the caller's part of it.
-// done is closed after that, or when the log has given up.
+// Seal ends the log in order. When all bytes are in the files, it writes a note for the next process, with the caller's
+// part n. done is closed after that, or when the log has failed.
 func (l *Log) Seal(n Note) (done <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *Log) Seal(n Note) (done <-chan struct{}) {
 
 // locate returns the segment that has the byte after offset at. It waits for the writer.
 //
-// Errors: io.EOF if the log ends there; ErrMoved; the reason why the log has given up.
+// Errors: io.EOF if the log ends there; ErrMoved; the reason why the log was given up.
 func (l *Log) locate(at int64) (segment, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 
 const limit = time.Minute
 
-// A bench is a log on a simulated disk, and the stream that was appended.
+// A bench is a log on a simulated disk, with the stream that was appended.
 type bench struct {
 	*Log
 	t      *testing.T
@@ -64,7 +64,7 @@ func (b *bench) add(rng *rand.Rand, n int) {
 
 func (b *bench) at(offset int64) []byte { return b.stream[offset-base:] }
 
-// settled waits until the disk has everything.
+// settled waits until everything is on disk.
 func (b *bench) settled() Figures {
 	b.t.Helper()
 	testkit.Await(b.t, testkit.Slowly(limit), "the writer", func() bool {
@@ -110,8 +110,8 @@ func files(d *faulty.Disk) (names []string) {
 	return names
 }
 
-// TestModel: segments.G1 against a slice. Bytes of any sizes come, limits change, bytes are no longer needed, and
-// readers at several places read on while all that happens.
+// TestModel: compares segments.G1 with a slice. Bytes of any sizes come, limits change, bytes become unneeded.
+// Meanwhile, readers at several places continue to read.
 func TestModel(t *testing.T) {
 	b := newBench(t, 3<<20)
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -183,7 +183,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestBoundAndNeed: the files stay below the limit, and those that no reader needs go.
+// TestBoundAndNeed: the files stay below the limit, and files that no reader needs are removed.
 func TestBoundAndNeed(t *testing.T) {
 	b := newBench(t, 1<<20)
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -205,7 +205,7 @@ func TestBoundAndNeed(t *testing.T) {
 	}
 }
 
-// TestDiskFails: an error of the disk ends the log. Its readers get the error, and its files go.
+// TestDiskFails: an error of the disk ends the log. Its readers get the error, and its files are removed.
 func TestDiskFails(t *testing.T) {
 	for name, fail := range map[string]func(d *faulty.Disk){
 		"full":   func(d *faulty.Disk) { d.Space = 100_000 },
@@ -253,7 +253,8 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
-// TestDiskStalls: Append does not wait for a disk that stalls. A reader waits, and learns it when the log is given up.
+// TestDiskStalls: Append does not wait for a disk that stalls. A reader waits, and gets the error when the log is given
+// up.
 func TestDiskStalls(t *testing.T) {
 	b := newBench(t, 4<<20)
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -287,8 +288,8 @@ func TestDiskStalls(t *testing.T) {
 	}
 }
 
-// TestDamage: whatever byte of a file changes, a reader gets bytes of the stream, then an error. The same holds
-// wherever a file is cut.
+// TestDamage: if any byte of a file changes, a reader gets only correct bytes of the stream, then an error. The same
+// holds wherever a file is cut.
 func TestDamage(t *testing.T) {
 	b := newBench(t, 8<<20)
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -347,8 +348,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// TestKept: a log that has ended in order is continued by the next process, once. Its bytes and those after them are
-// one stream.
+// TestKept: the next process can continue a sealed log, once. The old and the new bytes are one stream.
 func TestKept(t *testing.T) {
 	b := newBench(t, 4<<20)
 	rng := rand.New(rand.NewPCG(1, 0))
@@ -385,7 +385,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept: what stands in the way of continuing a log. Files of other names stay.
+// TestNotKept: what prevents a log from being continued. Files with other names stay.
 func TestNotKept(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(d *faulty.Disk)
@@ -433,14 +433,14 @@ func change(d *faulty.Disk, name string, at int) {
 	must(err)
 }
 
-// cut cuts a file, or makes one of zeros.
+// cut truncates a file to size, or makes a file of zeros.
 func cut(d *faulty.Disk, name string, size int64) {
 	f, err := d.Open(name, os.O_WRONLY|os.O_CREATE, 0o600)
 	must(err)
 	must(f.Truncate(size))
 }
 
-// TestSharedFolder: a second server leaves the first one's files alone, and keeps no log in their folder.
+// TestSharedFolder: a second server does not touch the first one's files, and keeps no log in their folder.
 func TestSharedFolder(t *testing.T) {
 	dir := t.TempDir()
 	one, two := NewFolder(dir, disk.OS), NewFolder(dir, disk.OS)

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Reader reads a log from an offset of the stream on. One goroutine uses it.
+// A Reader reads a log, starting at an offset of the stream. One goroutine uses it.
 type Reader struct {
 	log   *Log
 	at    int64   // the stream's offset before the next byte
@@ -22,7 +22,7 @@ type Reader struct {
 	block []byte // the rest of the block in hand, after offset at
 }
 
-// readAhead is how much a reader asks of the disk at a time.
+// readAhead is how many bytes a reader requests from the disk at a time.
 const readAhead = 256 << 10
 
 // From returns a reader of the bytes after offset at.
@@ -31,11 +31,11 @@ func (l *Log) From(at int64) *Reader { return &Reader{log: l, at: at} }
 // At returns the stream's offset before the next byte.
 func (r *Reader) At() int64 { return r.at }
 
-// Read fills p with the next bytes of the stream, or with as many as lie in one block. It waits for the disk, and for
+// Read fills p with the next bytes of the stream, or with as many as one block holds. It waits for the disk, and for
 // the log's writer.
 //
-// Errors: io.EOF at the log's present end; ErrMoved, ErrDamaged, the disk's, or the reason why the log has given up.
-// After another error than io.EOF the reader is of no use.
+// Errors: io.EOF at the log's present end; ErrMoved, ErrDamaged, the disk's, or the reason why the log was given up.
+// After an error other than io.EOF the reader cannot be used.
 func (r *Reader) Read(p []byte) (n int, err error) {
 	for len(r.block) == 0 {
 		if err := r.nextBlock(); err != nil {
@@ -74,7 +74,7 @@ func (r *Reader) nextBlock() error {
 	return nil
 }
 
-// explain returns what an error in the files means. The log may have dropped the file meanwhile.
+// explain returns the cause of an error in the files. The log may have removed the file meanwhile.
 func (r *Reader) explain(err error) error {
 	if _, gone := r.log.locate(r.at); gone != nil && gone != io.EOF {
 		return gone
@@ -107,7 +107,7 @@ func (r *Reader) begin(s segment) error {
 	return nil
 }
 
-// readBlock reads one block, checks it, and keeps what comes after r.at.
+// readBlock reads one block, checks it, and keeps its bytes after r.at.
 func (r *Reader) readBlock() error {
 	var head [blockHead]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
@@ -135,7 +135,7 @@ func (r *Reader) readBlock() error {
 	return nil
 }
 
-// written is the file of r as far as the log's writer has published it.
+// written is the part of r's file that the log's writer has published.
 type written struct{ r *Reader }
 
 func (w written) Read(p []byte) (n int, err error) {

@@ -3,10 +3,11 @@ package segments
 import "spindle/internal/disk"
 
 const (
-	// batchBytes bounds what one write gives to the disk.
+	// batchBytes bounds the bytes of one write to the disk.
 	batchBytes = 256 << 10
-	// writeOutFrom is the size from which a log's bytes are sent to the disk at once, writeOutBytes at a time. The kernel
-	// would collect them, and then hold the writer up for long. A smaller log often goes before it is on disk at all.
+	// writeOutFrom is the size of a log from which its bytes are flushed to the disk early, writeOutBytes at a time.
+	// Otherwise the kernel would collect them, and then block the writer for long. A smaller log is often removed
+	// before it has reached the disk.
 	writeOutFrom  = 64 << 20
 	writeOutBytes = 8 << 20
 )
@@ -20,7 +21,7 @@ type writer struct {
 	buf  []byte
 }
 
-// run is the writer of a log. It ends with the log.
+// run is the loop of a log's writer. It ends with the log.
 func (l *Log) run() {
 	defer close(l.done)
 	w := &writer{Log: l}
@@ -64,7 +65,7 @@ type task struct {
 	at      int64     // the offset of the batch
 }
 
-// step waits for work and does it. more is false after the last of a sealed log, and after an error.
+// step waits for work and does it. more is false after the last step of a sealed log, and after an error.
 func (w *writer) step() (more bool, err error) {
 	t, err := w.next()
 	if err != nil {
@@ -84,7 +85,7 @@ func (w *writer) step() (more bool, err error) {
 	return len(t.batch)+len(t.surplus) > 0, nil
 }
 
-// next waits for work and takes it. A task without work is the end of a sealed log.
+// next waits for work and returns it. An empty task marks the end of a sealed log.
 func (w *writer) next() (t task, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -113,8 +114,8 @@ func (w *writer) next() (t task, err error) {
 	}
 }
 
-// surplus takes out the segments that are not needed, or must go so that more bytes have room. The newest one stays
-// unless another is begun. Under mu.
+// surplus removes from the list the segments that are not needed, or must make room for more bytes. The newest one
+// stays unless another is begun. The caller holds mu.
 func (w *writer) surplus(more int64, roll bool) (gone []segment) {
 	if roll {
 		more += headLen
@@ -134,7 +135,7 @@ func (w *writer) surplus(more int64, roll bool) (gone []segment) {
 	}
 }
 
-// encode makes the bytes of a batch, and gives its pieces back. It returns the stream's offset after them.
+// encode encodes the pieces of a batch, and releases them. It returns the stream's offset after them.
 func (w *writer) encode(t task) (end int64) {
 	w.buf, end = w.buf[:0], t.at
 	if t.roll {
