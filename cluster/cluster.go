@@ -2,7 +2,7 @@
 // files.
 //
 // Owner: its own goroutine (run), which the core cannot delay; commands.go runs in the turn.
-// Elsewhere: the core reads the published slot map. Both sides take mu for short accesses to the state.
+// Elsewhere: the core reads the published slot map. Both the core and run take mu for short accesses to the state.
 // Never: waits for a turn, a disk or name resolution while it holds mu.
 // Start here; link.go has the sockets, errands.go the requests to the core, save.go nodes.conf, commands.go CLUSTER.
 package cluster
@@ -36,19 +36,20 @@ type Parts struct {
 	Log      *logging.Logger
 
 	// Between runs f when no unit is open (R6): at once, or in the turn that ends the open unit. Turn only. DoBetween
-	// takes a turn for that. ran is false if the process is about to end. AtUnitEnd runs f at the end of the turn or of
-	// the open unit. Turn returns the number of the current turn. Wake resumes a client that waits; turn only.
+	// takes a turn and does the same. ran is false if the process is about to end. AtUnitEnd runs f at the end of the
+	// turn or of the open unit. Turn returns the number of the current turn. Wake resumes a client that waits; turn
+	// only.
 	Between   func(f func())
 	DoBetween func(f func()) (ran bool)
 	AtUnitEnd func(f func())
 	Turn      func() uint64
 	Wake      func(cl *client.Client)
-	// Gate delays messages that clients publish until they are durable. nil: no delay.
+	// Gate delays messages that clients publish until they are durable. If Gate is nil, there is no delay.
 	Gate *protocol.Gate
 	// Role changes this server's role in replication. Turn only.
 	Role Role
-	// SlotMigrating and SlotMigrated tell clients that a slot of this node is about to move, or has moved from one address
-	// to another. Turn only; nil: no client is told.
+	// SlotMigrating tells clients that a slot of this node is about to move. SlotMigrated tells them that it has moved
+	// from one address to another. Turn only. If they are nil, no client is told.
 	SlotMigrating func(slot int)
 	SlotMigrated  func(from, to string, slot int)
 	// Offset returns the replication offset. HeardMs returns when a replica last heard from its primary, by
@@ -58,7 +59,7 @@ type Parts struct {
 	// BeatMs returns when the core last ran its periodic work, by clock.Steady. Any goroutine.
 	BeatMs func() int64
 
-	// SlotStat returns what a slot has cost; on is false while nothing is counted. Turn only.
+	// SlotStat returns the figures of a slot for SLOT-STATS. on is false while nothing is counted. Turn only.
 	SlotStat func(slot uint16) (s engine.SlotStat, on bool)
 
 	Ports           func() (port, tlsPort int) // 0: none
@@ -68,9 +69,9 @@ type Parts struct {
 	ReplicationPing func() int64  // ms
 	TLSReplication  func() bool
 	TLSCluster      func() bool
-	// TLS returns the configurations for both ends of a link; nil if links are not encrypted.
+	// TLS returns the configurations for both ends of a link, or nil if links are not encrypted.
 	TLS func() (server, client *tls.Config)
-	// Fatal ends the process: nodes.conf cannot be written although a change in it was promised.
+	// Fatal ends the process, because nodes.conf cannot be written although a change in it was promised.
 	Fatal func(why string)
 }
 
@@ -121,7 +122,7 @@ type Cluster struct {
 
 type closer interface{ Close() error }
 
-// An outgoing is a message, with the critical count that must be on disk before it is sent.
+// An outgoing is a message with the state's critical count that must be on disk before the message is sent.
 type outgoing struct {
 	to      *wire
 	message []byte
@@ -136,7 +137,7 @@ type event struct {
 	err     error
 }
 
-// eventsKept is how many messages may wait. While it is full, links are not read.
+// eventsKept is how many events may wait. While the queue is full, links are not read.
 const eventsKept = 256
 
 // New makes the node. It does not read a file or open a socket yet.
@@ -160,8 +161,8 @@ func New(parts Parts) *Cluster {
 // nowMs is the node's clock. It starts at Unix time, and changes of the wall clock do not affect it.
 func nowMs() int64 { return clock.Steady() }
 
-// CheckPort refuses a server port that leaves no valid port for the bus. It comes before Open, which would write that
-// port to the first nodes.conf. It opens nothing.
+// CheckPort refuses a server port that leaves no valid port for the bus. It must run before Open, which would write
+// that port to the first nodes.conf. It opens nothing.
 //
 // Errors: a line for the log; the server cannot start.
 func (c *Cluster) CheckPort() error {
@@ -186,7 +187,8 @@ func (c *Cluster) Open() error {
 	return c.listen()
 }
 
-// Primary returns the address of this node's primary from nodes.conf. It is empty for a primary, or if unknown.
+// Primary returns the address of this node's primary from nodes.conf. The address is empty if this node is a primary,
+// or its primary is unknown.
 func (c *Cluster) Primary() (host string, port int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +222,7 @@ func (c *Cluster) Stop() {
 	c.stopped.Wait()
 }
 
-// Renew tells that settings have changed. Any goroutine.
+// Renew applies changed settings. Any goroutine.
 func (c *Cluster) Renew() {
 	c.mu.Lock()
 	c.renewed = true
@@ -240,7 +242,7 @@ func (c *Cluster) poke() {
 	}
 }
 
-// begin comes before each use of the state, under mu.
+// begin must precede each use of the state, under mu.
 func (c *Cluster) begin() {
 	c.state.At(nowMs())
 	c.state.WallAhead = clock.WallAhead()
@@ -250,7 +252,7 @@ func (c *Cluster) begin() {
 	}
 }
 
-// finish comes after each use of the state, under mu. It publishes the slot map and hands over messages and saves.
+// finish must follow each use of the state, under mu. It publishes the slot map, and passes on messages and saves.
 func (c *Cluster) finish() {
 	if save := c.state.Finish(); save != nil {
 		c.saveNo++
@@ -269,8 +271,8 @@ func (c *Cluster) finish() {
 	c.after = c.after[:0]
 }
 
-// publish makes m the slot map in use. The core must never refuse a write that the map allows. So publish comes before
-// the core becomes a replica, and, in a turn, after the core became a primary.
+// publish makes m the slot map in use. The core must never refuse a write that the map allows. So publish is called
+// before the core becomes a replica. In a turn that makes the core a primary, publish is called after that.
 func (c *Cluster) publish(m *slots.Map) {
 	before := c.mapped
 	c.mapped = m
@@ -285,7 +287,7 @@ func (c *Cluster) publish(m *slots.Map) {
 	swap()
 }
 
-// with uses the state outside run.
+// with calls f with the state, outside the goroutine of run.
 func (c *Cluster) with(f func(s *state.State)) {
 	c.mu.Lock()
 	c.begin()
@@ -298,13 +300,13 @@ func (c *Cluster) with(f func(s *state.State)) {
 // stuckTimeouts is the number of node timeouts after which a node in one long turn stops sending heartbeats.
 const stuckTimeouts = 10
 
-// isStuck reports that the core has been in one turn for so long that another node should take over.
+// isStuck reports whether the core has been in one turn for so long that another node should take over.
 func (c *Cluster) isStuck() bool {
 	beat := c.parts.BeatMs()
 	return beat != 0 && nowMs()-beat > stuckTimeouts*max(c.settings.NodeTimeout.Get(), 100)
 }
 
-// run is the node's goroutine.
+// run is the loop of the node's goroutine.
 func (c *Cluster) run() {
 	defer c.stopped.Done()
 	tick := time.NewTicker(state.TickMs * time.Millisecond)
@@ -345,7 +347,7 @@ func (c *Cluster) run() {
 // pollEvery is how often the offset is checked during a manual failover.
 const pollEvery = 2 * time.Millisecond
 
-// step uses the state inside run.
+// step calls f with the state, on the goroutine of run.
 func (c *Cluster) step(f func(s *state.State)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -377,8 +379,8 @@ func (c *Cluster) handle(e event) {
 	})
 }
 
-// flush hands messages to their links. Messages wait there until the disk has what they need (state.C2). polling: the
-// state wants Poll to be called.
+// flush passes messages to their links. A message waits in flush until the data that it depends on are on disk
+// (state.C2). polling means that the state wants calls of Poll.
 func (c *Cluster) flush() (polling bool) {
 	c.mu.Lock()
 	c.held = append(c.held, c.outs...)
@@ -396,7 +398,7 @@ func (c *Cluster) flush() (polling bool) {
 	return polling
 }
 
-// Sleep runs f while the bus stands still, because DEBUG SLEEP stops a whole node.
+// Sleep runs f while the whole bus stands still. DEBUG SLEEP uses it, because it stops a whole node.
 func (c *Cluster) Sleep(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

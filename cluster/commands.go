@@ -14,7 +14,7 @@ import (
 	"spindle/protocol"
 )
 
-// Family is CLUSTER. c is nil outside cluster mode. moves are the subcommands of other packages.
+// Family returns CLUSTER. c is nil outside cluster mode. moves are the subcommands of other packages.
 func Family(c *Cluster, moves ...command.Spec) command.Family {
 	const (
 		shows   = command.Stale
@@ -67,8 +67,8 @@ func Family(c *Cluster, moves ...command.Spec) command.Family {
 	return command.Family{Name: "cluster", Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: subs}}}
 }
 
-// order changes the state for a client. If the change is critical (a claim or an epoch), the reply waits until it is on
-// disk. Other replies do not wait.
+// order changes the state for a client. If the change is critical (a claim to slots or an epoch), the reply waits until
+// the change is on disk. Other replies do not wait.
 func (c *Cluster) order(ctx *command.Context, f func(s *state.State) error, reply func(*command.Context)) (err error) {
 	critical := false
 	c.with(func(s *state.State) {
@@ -152,7 +152,7 @@ func (h *choice) carryOut(s *state.State) {
 func (c *Cluster) addSlots(ctx *command.Context) error { return c.chooseSlots(ctx, false) }
 func (c *Cluster) delSlots(ctx *command.Context) error { return c.chooseSlots(ctx, true) }
 
-// chooseSlots is ADDSLOTS and DELSLOTS slot [slot …]. Replies: OK.
+// chooseSlots runs ADDSLOTS and DELSLOTS slot [slot …]. Replies: OK.
 func (c *Cluster) chooseSlots(ctx *command.Context, release bool) error {
 	list := make([]int, 0, len(ctx.Args)-2)
 	for _, arg := range ctx.Args[2:] {
@@ -177,7 +177,7 @@ func (c *Cluster) chooseSlots(ctx *command.Context, release bool) error {
 func (c *Cluster) addSlotsRange(ctx *command.Context) error { return c.chooseRanges(ctx, false) }
 func (c *Cluster) delSlotsRange(ctx *command.Context) error { return c.chooseRanges(ctx, true) }
 
-// chooseRanges is ADDSLOTSRANGE and DELSLOTSRANGE from to [from to …]. Replies: OK.
+// chooseRanges runs ADDSLOTSRANGE and DELSLOTSRANGE from to [from to …]. Replies: OK.
 func (c *Cluster) chooseRanges(ctx *command.Context, release bool) error {
 	if len(ctx.Args)%2 == 1 {
 		return command.ErrArity(ctx.Spec)
@@ -208,7 +208,7 @@ func (c *Cluster) chooseRanges(ctx *command.Context, release bool) error {
 	}, nil)
 }
 
-// flushSlots is FLUSHSLOTS: this node gives up all its slots. Replies: OK.
+// flushSlots runs FLUSHSLOTS: this node gives up all its slots. Replies: OK.
 func (c *Cluster) flushSlots(ctx *command.Context) error {
 	if !empty(ctx) {
 		return errNotEmpty
@@ -226,7 +226,7 @@ func empty(ctx *command.Context) bool {
 	return true
 }
 
-// setSlot is SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
+// setSlot runs SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
 func (c *Cluster) setSlot(ctx *command.Context) error {
 	args := ctx.Args
 	tell := func() {}
@@ -267,8 +267,8 @@ func (c *Cluster) setSlot(ctx *command.Context) error {
 	return err
 }
 
-// clientAddress is where clients reach a node: "host:port". A node that does not know its own IP yet is where cl has
-// reached it.
+// clientAddress returns the address at which clients reach a node, as "host:port". If a node does not know its own IP
+// yet, that is the IP to which cl has connected.
 func clientAddress(n *state.Node, cl *client.Client) string {
 	port, host := n.Port, n.IP
 	if host == "" && cl.Conn != nil {
@@ -280,7 +280,7 @@ func clientAddress(n *state.Node, cl *client.Client) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// bumpEpoch is BUMPEPOCH. Replies: BUMPED or STILL, and the epoch.
+// bumpEpoch runs BUMPEPOCH. Replies: BUMPED or STILL, and the epoch.
 func (c *Cluster) bumpEpoch(ctx *command.Context) error {
 	text := ""
 	return c.order(ctx, func(s *state.State) error {
@@ -294,7 +294,7 @@ func (c *Cluster) bumpEpoch(ctx *command.Context) error {
 	}, func(ctx *command.Context) { ctx.Reply.Simple(text) })
 }
 
-// meet is MEET ip port [bus-port]. Replies: OK.
+// meet runs MEET ip port [bus-port]. Replies: OK.
 func (c *Cluster) meet(ctx *command.Context) error {
 	if len(ctx.Args) > 5 {
 		return command.ErrSubcommandSyntax(ctx.Args[0], ctx.Args[1])
@@ -313,19 +313,19 @@ func (c *Cluster) meet(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Meet(ip, port, busPort) }, nil)
 }
 
-// forget is FORGET id. Replies: OK.
+// forget runs FORGET id. Replies: OK.
 func (c *Cluster) forget(ctx *command.Context) error {
 	id := string(ctx.Args[2])
 	return c.order(ctx, func(s *state.State) error { return s.Forget(id) }, nil)
 }
 
-// replicate is REPLICATE id. Replies: OK.
+// replicate runs REPLICATE id. Replies: OK.
 func (c *Cluster) replicate(ctx *command.Context) error {
 	id, isEmpty := string(ctx.Args[2]), empty(ctx)
 	return c.order(ctx, func(s *state.State) error { return s.Replicate(id, isEmpty) }, nil)
 }
 
-// failover is FAILOVER [FORCE | TAKEOVER]. Replies: OK when the failover has begun.
+// failover runs FAILOVER [FORCE | TAKEOVER]. Replies: OK when the failover has begun.
 func (c *Cluster) failover(ctx *command.Context) error {
 	force, takeover := false, false
 	switch {
@@ -352,13 +352,13 @@ func (c *Cluster) failover(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Failover(force, takeover) }, nil)
 }
 
-// isMe reports whether id is this node's.
+// isMe reports whether id is this node's ID.
 func (c *Cluster) isMe(id string) (is bool) {
 	c.look(func(s *state.State) { is = s.Me().ID == id })
 	return is
 }
 
-// ReplicaAt returns the ID of this node's replica at an address for clients; "" if there is none. Turn only.
+// ReplicaAt returns the ID of this node's replica that has this address for clients, or "" if there is none. Turn only.
 func (c *Cluster) ReplicaAt(host string, port int) (id string) {
 	c.look(func(s *state.State) {
 		for _, r := range s.Me().Replicas {
@@ -376,7 +376,7 @@ func (c *Cluster) Serves() (serves bool) {
 	return serves
 }
 
-// setConfigEpoch is SET-CONFIG-EPOCH epoch. Replies: OK.
+// setConfigEpoch runs SET-CONFIG-EPOCH epoch. Replies: OK.
 func (c *Cluster) setConfigEpoch(ctx *command.Context) error {
 	epoch, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -385,7 +385,7 @@ func (c *Cluster) setConfigEpoch(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.SetEpoch(epoch) }, nil)
 }
 
-// reset is RESET [HARD | SOFT]. Replies: OK.
+// reset runs RESET [HARD | SOFT]. Replies: OK.
 func (c *Cluster) reset(ctx *command.Context) error {
 	hard := false
 	switch {
@@ -401,12 +401,12 @@ func (c *Cluster) reset(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { return s.Reset(hard, isEmpty) }, nil)
 }
 
-// saveConfig is SAVECONFIG. Replies: OK, when nodes.conf is on disk.
+// saveConfig runs SAVECONFIG. Replies: OK, when nodes.conf is on disk.
 func (c *Cluster) saveConfig(ctx *command.Context) error {
 	return c.order(ctx, func(s *state.State) error { s.Want(); return nil }, nil)
 }
 
-// Debug is DEBUG CLUSTERLINK KILL to|from|all id. Replies: OK.
+// Debug runs DEBUG CLUSTERLINK KILL to|from|all id. Replies: OK.
 func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) {
 	to, from := command.Is(direction, "to"), command.Is(direction, "from")
 	if command.Is(direction, "all") {
@@ -429,9 +429,9 @@ func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) 
 	return err
 }
 
-// Drop makes this node ignore messages of a type: DEBUG DROP-CLUSTER-PACKET-FILTER. -1: no type.
+// Drop makes this node ignore messages of a type, for DEBUG DROP-CLUSTER-PACKET-FILTER. -1 means no type.
 func (c *Cluster) Drop(typ int) { c.with(func(s *state.State) { s.DropType = typ }) }
 
-// Connections and LinkBytes are for INFO: the number of the bus's sockets, and the memory of its links.
+// Connections and LinkBytes return INFO's figures: the number of the bus's sockets, and the memory of its links.
 func (c *Cluster) Connections() int64 { return 2 * c.peers.Load() }
 func (c *Cluster) LinkBytes() int64   { return c.memory.Load() }

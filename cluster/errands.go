@@ -9,8 +9,8 @@ import (
 )
 
 // errands are requests to the core, in order: a change of role, a pause, a slot map. A goroutine runs them in turns, so
-// that the bus does not wait. A CLUSTER command runs them in its own turn. All wait for the end of an open unit (R6).
-// They read the offset, or change where the unit's effects go.
+// that the bus does not wait. A CLUSTER command runs them in its own turn. All errands wait for the end of an open unit
+// (R6), because they read the offset, or change where the unit's effects go.
 type errands struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -76,7 +76,7 @@ func (e *errands) run() {
 	}
 }
 
-// wait waits for an errand. false: no more will come.
+// wait waits for an errand. It returns false if no more will come.
 func (e *errands) wait() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,8 +120,8 @@ func (o outside) Ask(e state.Errand) {
 
 // publications are this node's published messages for other nodes.
 //
-// They are sent after the turn or unit that published them has ended and the gate has let that turn pass. So within a
-// turn their memory, which INFO shows, only grows.
+// A message is sent when the turn or unit that published it has ended and the gate has opened for that turn. So the
+// memory of publications, which INFO shows, only grows within a turn.
 type publications struct {
 	turn []publication // of the current turn or unit; only the turn uses it
 
@@ -136,7 +136,7 @@ type publication struct {
 	turn             uint64 // for the gate
 }
 
-// bytes returns the memory of a publication until it is queued on links.
+// bytes returns the memory of a publication while it waits to be queued on links.
 func (p *publication) bytes() int64 {
 	return int64(bus.HeaderBytes + messageBytes + len(p.channel) + len(p.payload))
 }
@@ -154,7 +154,7 @@ func (c *Cluster) Publish(channel, message []byte, shard bool) {
 	}
 }
 
-// handOver hands this turn's publications to run. Turn only.
+// handOver passes this turn's publications to run. Turn only.
 func (c *Cluster) handOver() {
 	p := &c.published
 	for i := range p.turn {
@@ -168,7 +168,7 @@ func (c *Cluster) handOver() {
 	c.poke()
 }
 
-// sendPublished sends the publications that the gate lets pass.
+// sendPublished sends the publications for whose turns the gate is open.
 func (c *Cluster) sendPublished(s *state.State) {
 	p := &c.published
 	p.mu.Lock()

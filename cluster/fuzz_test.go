@@ -28,7 +28,7 @@ func (noKeys) Empty()                            {}
 func (noKeys) Pause(untilMs int64)               {}
 func (noKeys) Unpause()                          {}
 
-// alone returns a node without sockets and goroutines. Its file is in the working directory.
+// alone returns a node without sockets and goroutines. Its nodes.conf is in the working directory.
 func alone(t testing.TB) *Cluster {
 	settings := &Settings{}
 	settings.Rows() // sets the defaults
@@ -51,7 +51,7 @@ func (c *Cluster) renew() {
 	c.outs, c.mapped = nil, nil
 }
 
-// FuzzCommands: CLUSTER replies to any arguments, and the nodes.conf that it leaves can be read.
+// FuzzCommands: CLUSTER replies to any arguments, and the resulting nodes.conf can be read.
 func FuzzCommands(f *testing.F) {
 	const other = "07c37dfeb235213a872192d90877d0cd55635b91"
 	for _, lines := range []string{

@@ -2,7 +2,7 @@ package cluster
 
 import "spindle/engine/command"
 
-// help is HELP. Replies: an array of status lines.
+// help runs HELP. Replies: an array of status lines.
 func (c *Cluster) help(ctx *command.Context) error {
 	ctx.Reply.Array(len(helpLines))
 	for _, line := range helpLines {

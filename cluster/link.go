@@ -20,8 +20,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// A wire is one connection to a peer. One goroutine reads it, another one writes it. So a slow peer delays neither the
-// state nor other peers.
+// A wire is one connection to a peer. One goroutine reads from it, another one writes to it. So a slow peer delays
+// neither the state nor other peers.
 type wire struct {
 	of      *Cluster
 	link    *state.Link
@@ -53,7 +53,7 @@ func (c *Cluster) newWire() *wire {
 	return w
 }
 
-// dial opens the connection of a link. Under mu.
+// dial opens the connection of a link. The caller holds mu.
 func (c *Cluster) dial(l *state.Link) {
 	w := c.newWire()
 	w.link = l
@@ -84,7 +84,7 @@ func (c *Cluster) dial(l *state.Link) {
 	})
 }
 
-// run is the reading goroutine.
+// run is the loop of the reading goroutine.
 func (w *wire) run(open func() (net.Conn, error)) {
 	conn, err := open()
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *wire) post(e event) bool {
 	}
 }
 
-// read reads messages until the connection ends or the bytes are no messages.
+// read reads messages until the connection ends or the bytes are not valid messages.
 func (w *wire) read(conn net.Conn) error {
 	in := bufio.NewReaderSize(conn, readBytes)
 	for {
@@ -155,7 +155,7 @@ func (w *wire) read(conn net.Conn) error {
 	}
 }
 
-// refuse logs a stream that holds no messages: one line a connection.
+// refuse logs that a stream holds no messages, with one line for each connection.
 func (w *wire) refuse(err error) error {
 	if errors.Is(err, bus.ErrFrame) {
 		w.of.log.Warning("%s from %s", err, w.conn.RemoteAddr())
@@ -163,7 +163,7 @@ func (w *wire) refuse(err error) error {
 	return err
 }
 
-// readWhole reads length bytes. It allocates memory as the bytes arrive, not as length promises.
+// readWhole reads length bytes. It allocates memory as the bytes arrive, because length may be false.
 func readWhole(in io.Reader, length int) ([]byte, error) {
 	p := make([]byte, 0, min(length, growBytes))
 	for len(p) < length {
@@ -196,7 +196,7 @@ func (w *wire) account(n int64) {
 	w.of.memory.Add(n)
 }
 
-// write is the writing goroutine. A message counts as queued until the operating system has taken it.
+// write is the loop of the writing goroutine. A message counts as queued until the operating system has accepted it.
 func (w *wire) write(conn net.Conn) {
 	var batch net.Buffers
 	for {
@@ -260,13 +260,13 @@ func hostOf(a net.Addr) string {
 	return ""
 }
 
-// acceptedLinks are the connections that peers have opened. They are counted to limit what strangers can open.
+// acceptedLinks are the connections that peers have opened. They are counted, to limit how many strangers can open.
 type acceptedLinks struct {
 	mu  sync.Mutex
 	all map[*wire]bool
 }
 
-// maxAccepted is their limit: more than a cluster has nodes.
+// maxAccepted is the limit of accepted connections, which is more than a cluster has nodes.
 const maxAccepted = 10000
 
 func (a *acceptedLinks) add(w *wire) bool {
@@ -288,7 +288,7 @@ func (a *acceptedLinks) remove(w *wire) {
 	delete(a.all, w)
 }
 
-// listen opens the bus's sockets. Connections wait there until accept runs.
+// listen opens the bus's sockets. Connections wait in the sockets until accept runs.
 func (c *Cluster) listen() error {
 	port := c.listenPort()
 	bind := c.parts.Bind()

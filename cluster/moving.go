@@ -2,7 +2,7 @@ package cluster
 
 import "spindle/cluster/state"
 
-// This node as moves of whole slots see it: slotmove.Cluster.
+// This file implements slotmove.Cluster: the node for moves of whole slots.
 
 // Me returns this node's ID.
 func (c *Cluster) Me() (id string) {
@@ -10,7 +10,7 @@ func (c *Cluster) Me() (id string) {
 	return id
 }
 
-// Peer returns where another node is replicated from. label is its human name; it may be empty.
+// Peer returns the address from which another node is replicated. label is the node's human name, which may be empty.
 func (c *Cluster) Peer(id string) (host string, port int, label string, known bool) {
 	c.look(func(s *state.State) {
 		if n := s.Lookup(id); n != nil {
@@ -21,8 +21,8 @@ func (c *Cluster) Peer(id string) (host string, port int, label string, known bo
 	return host, port, label, known
 }
 
-// Owner returns the ID of a slot's owner; "" if there is none. It goes by the published map, and by nodes.conf before
-// there is one.
+// Owner returns the ID of a slot's owner, or "" if it has none. It uses the published map, and nodes.conf before there
+// is one.
 func (c *Cluster) Owner(slot uint16) (id string) {
 	if m := c.parts.Current.Load(); m != nil {
 		if n := m.Owner(slot); n != nil {
@@ -38,7 +38,7 @@ func (c *Cluster) Owner(slot uint16) (id string) {
 	return id
 }
 
-// Manual reports whether an operator moves single slots away or here by SETSLOT.
+// Manual reports whether an operator moves single slots away, or moves some here, by SETSLOT.
 func (c *Cluster) Manual() (away, here bool) {
 	c.look(func(s *state.State) { away, here = s.Manual() })
 	return away, here
@@ -50,8 +50,9 @@ func (c *Cluster) Claim(list []uint16) {
 	c.errands.run()
 }
 
-// Reclaim raises this node's epoch above that of any claim to its slots that was made before. Between only.
+// Reclaim raises this node's epoch above that of any earlier claim to its slots. Between only.
 func (c *Cluster) Reclaim() { c.with(func(s *state.State) { s.Reclaim() }) }
 
-// Saved reports whether all decisions so far are on disk. If not, done is called when they are, by any goroutine.
+// Saved reports whether all decisions so far are on disk. If they are not, done is called once they are, on any
+// goroutine.
 func (c *Cluster) Saved(done func()) bool { return c.saved(done) }

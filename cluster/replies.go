@@ -14,7 +14,7 @@ import (
 	"spindle/protocol"
 )
 
-// countFailureReports is COUNT-FAILURE-REPORTS id. Replies: a number.
+// countFailureReports runs COUNT-FAILURE-REPORTS id. Replies: a number.
 func (c *Cluster) countFailureReports(ctx *command.Context) (err error) {
 	c.look(func(s *state.State) {
 		var n *state.Node
@@ -25,13 +25,13 @@ func (c *Cluster) countFailureReports(ctx *command.Context) (err error) {
 	return err
 }
 
-// keySlot is KEYSLOT key. Replies: its slot.
+// keySlot runs KEYSLOT key. Replies: the key's slot.
 func (c *Cluster) keySlot(ctx *command.Context) error {
 	ctx.Reply.Int(int64(slots.Of(ctx.Args[2])))
 	return nil
 }
 
-// countKeysInSlot is COUNTKEYSINSLOT slot. Replies: the number of keys in the client's database.
+// countKeysInSlot runs COUNTKEYSINSLOT slot. Replies: the number of the slot's keys in the client's database.
 func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Cluster) countKeysInSlot(ctx *command.Context) error {
 	return nil
 }
 
-// getKeysInSlot is GETKEYSINSLOT slot count. Replies: at most count keys of the client's database.
+// getKeysInSlot runs GETKEYSINSLOT slot count. Replies: at most count of the slot's keys in the client's database.
 func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	slot, err := command.Int(ctx.Args[2])
 	if err != nil {
@@ -67,26 +67,26 @@ func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 	return nil
 }
 
-// myID is MYID. Replies: this node's ID.
+// myID runs MYID. Replies: this node's ID.
 func (c *Cluster) myID(ctx *command.Context) error {
 	c.look(func(s *state.State) { ctx.Reply.BulkString(s.Me().ID) })
 	return nil
 }
 
-// myShardID is MYSHARDID. Replies: the ID of this node's shard.
+// myShardID runs MYSHARDID. Replies: the ID of this node's shard.
 func (c *Cluster) myShardID(ctx *command.Context) error {
 	c.look(func(s *state.State) { ctx.Reply.BulkString(s.Me().ShardID) })
 	return nil
 }
 
-// nodes is NODES. Replies: a line for each node (state.List).
+// nodes runs NODES. Replies: a line for each node (state.List).
 func (c *Cluster) nodes(ctx *command.Context) error {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) { ctx.Reply.Verbatim("txt", s.List(secure)) })
 	return nil
 }
 
-// wantsTLS reports whether the client is shown nodes' TLS ports.
+// wantsTLS reports whether replies to the client show nodes' TLS ports.
 func (c *Cluster) wantsTLS(ctx *command.Context) bool {
 	if ctx.Client.Conn == nil {
 		return c.parts.TLSCluster()
@@ -94,7 +94,7 @@ func (c *Cluster) wantsTLS(ctx *command.Context) bool {
 	return protocol.IsSecure(ctx.Client.Conn)
 }
 
-// replicas is REPLICAS id and SLAVES id. Replies: a line for each.
+// replicas runs REPLICAS id and SLAVES id. Replies: a line for each replica.
 func (c *Cluster) replicas(ctx *command.Context) (err error) {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) {
@@ -114,7 +114,7 @@ func (c *Cluster) replicas(ctx *command.Context) (err error) {
 	return err
 }
 
-// info is INFO. Replies: name:value lines.
+// info runs INFO. Replies: name:value lines.
 func (c *Cluster) info(ctx *command.Context) error {
 	var b strings.Builder
 	line := func(name string, value any) {
@@ -188,7 +188,7 @@ func (c *Cluster) info(ctx *command.Context) error {
 	return nil
 }
 
-// slots is SLOTS. Replies: for each range of slots its ends, its primary and its available replicas.
+// slots runs SLOTS. Replies: for each range of slots, its first and last slot, its primary and its available replicas.
 func (c *Cluster) slots(ctx *command.Context) error {
 	secure := c.wantsTLS(ctx)
 	c.look(func(s *state.State) {
@@ -265,8 +265,8 @@ func (c *Cluster) describeEndpoint(r *protocol.Reply, n *state.Node, secure bool
 	}
 }
 
-// shards is SHARDS. Replies: for each shard its slots and its nodes. A client that called CLIENT CAPA gets the shard's
-// ID too, as from Valkey 9.1. Older clients of Redis end with an error at a field that they do not know.
+// shards runs SHARDS. Replies: for each shard its slots and its nodes. A client that has called CLIENT CAPA also gets
+// the shard's ID, as in Valkey 9.1. Older client libraries of Redis fail at a field that they do not know.
 func (c *Cluster) shards(ctx *command.Context) error {
 	r, fields := ctx.Reply, 2
 	if ctx.Client.Is(client.Redirects) {
@@ -352,7 +352,7 @@ func (c *Cluster) describeMember(s *state.State, r *protocol.Reply, n *state.Nod
 	r.MapAt(mark, fields)
 }
 
-// links is LINKS. Replies: for each link its direction, node, age and queue.
+// links runs LINKS. Replies: for each link its direction, node, age and queue.
 func (c *Cluster) links(ctx *command.Context) error {
 	r := ctx.Reply
 	c.look(func(s *state.State) {

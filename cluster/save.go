@@ -20,7 +20,7 @@ import (
 // A saver writes nodes.conf on its own goroutine. A slow disk delays only messages that depend on a save, not
 // heartbeats.
 //
-// cluster.V1. A critical save is written at once. Others are gathered for saveEvery.
+// cluster.V1. A critical save is written at once. Other saves are collected for saveEvery.
 type saver struct {
 	mu      sync.Mutex
 	more    sync.Cond
@@ -35,7 +35,7 @@ type saver struct {
 	written uint64     // like settled, but guarded by writing
 }
 
-// A waiter waits for save no.
+// A waiter waits until the save with number no is on disk.
 type waiter struct {
 	no   uint64
 	done func()
@@ -50,11 +50,11 @@ func (s *saver) offer(save *state.Save, no uint64) {
 	s.more.Signal()
 }
 
-// saveEvery is the shortest time between two uncritical writes. Otherwise a move of many slots would sync the disk for
-// each slot.
+// saveEvery is the shortest time between two uncritical writes. Without it, a move of many slots would sync the disk
+// for each slot.
 const saveEvery = 25 * time.Millisecond
 
-// await waits for a save to write; nil: the saver is closed. began is when the last write began.
+// await waits for a save to write. It returns nil if the saver is closed. began is when the last write began.
 func (s *saver) await(began time.Time) (save *state.Save, no uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *saver) close() {
 	s.more.Broadcast()
 }
 
-// runSaver is the saver's goroutine.
+// runSaver is the loop of the saver's goroutine.
 func (c *Cluster) runSaver() {
 	defer c.stopped.Done()
 	var began time.Time
@@ -137,13 +137,13 @@ func (c *Cluster) write(save *state.Save, no uint64) {
 	c.poke()
 }
 
-// writeFile replaces the file: it writes and syncs a temporary, renames it, and syncs the folder.
+// writeFile replaces the file: it writes and syncs a temporary file, renames it, and syncs the folder.
 func (c *Cluster) writeFile(text []byte) error {
 	name := c.settings.File.Get()
 	return disk.WriteWhole(c.parts.Disk, name, fmt.Sprintf("%s.tmp-%d-%d", name, os.Getpid(), nowMs()), text)
 }
 
-// saved reports whether all decisions so far are on disk. If not, done is called when they are.
+// saved reports whether all decisions so far are on disk. If they are not, done is called once they are.
 func (c *Cluster) saved(done func()) bool {
 	s := &c.saver
 	c.mu.Lock()
@@ -168,7 +168,7 @@ func (c *Cluster) saveNow() {
 	}
 }
 
-// lock keeps other processes from using nodes.conf while this process lives.
+// lock locks nodes.conf against other processes for the life of this process.
 func (c *Cluster) lock() error {
 	name := c.settings.File.Get()
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)

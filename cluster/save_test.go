@@ -29,7 +29,7 @@ func (c *counting) Open(name string, flag int, mode fs.FileMode) (disk.File, err
 }
 
 // TestSavesAreGathered (cluster.V1): uncritical saves are written now and then, and critical ones at once. A save that
-// is left when the node stops is written before it stops.
+// still waits when the node stops is written before it stops.
 func TestSavesAreGathered(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, d := alone(t), &counting{System: disk.OS}
@@ -71,7 +71,7 @@ func holds(t *testing.T, text string) {
 	}
 }
 
-// TestSavesBestEffort: with best-effort a save that fails holds nothing up, and the next one is written. With sync it
+// TestSavesBestEffort: with best-effort a save that fails delays nothing, and the next one is written. With sync it
 // ends the process.
 func TestSavesBestEffort(t *testing.T) {
 	c, d := alone(t), faulty.New(1)

@@ -24,7 +24,7 @@ type Settings struct {
 	Saves                                                                               setting.Enum[saves]
 }
 
-// saves is what a node does when it cannot write its configuration.
+// A saves is what a node does when it cannot write its configuration.
 type saves int
 
 const (
@@ -32,7 +32,7 @@ const (
 	savesIfItCan              // it continues, and writes the next decision
 )
 
-// Renewing are the settings after whose changes Renew is called.
+// Renewing are the settings whose changes need a call of Renew.
 var Renewing = []string{
 	"cluster-node-timeout", "cluster-ping-interval", "cluster-announce-ip", "cluster-announce-port",
 	"cluster-announce-tls-port", "cluster-announce-bus-port", "cluster-announce-hostname",
@@ -43,7 +43,7 @@ var Renewing = []string{
 	"port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period",
 }
 
-// Rows returns their rows, and sets every value to its default.
+// Rows returns the rows of the settings, and sets every value to its default.
 func (s *Settings) Rows() []setting.Row {
 	port := setting.Between(0, maxPort)
 	return []setting.Row{
@@ -82,7 +82,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// ManualPatience is cluster-manual-failover-timeout.
+// ManualPatience returns cluster-manual-failover-timeout.
 func (s *Settings) ManualPatience() time.Duration {
 	return time.Duration(s.ManualTimeout.Get()) * time.Millisecond
 }
@@ -126,7 +126,7 @@ func isAlphanumeric(c byte) bool {
 // portDistance is the distance from the client port to the bus port, unless cluster-port is set.
 const portDistance = 10000
 
-// listenPort returns the bus's port: relative to the client port that the cluster uses (TLS or plain).
+// listenPort returns the bus's port. By default it is relative to the client port that the cluster uses (TLS or plain).
 func (c *Cluster) listenPort() int {
 	if p := c.settings.Port.Get(); p != 0 {
 		return int(p)

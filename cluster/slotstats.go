@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// A metric is one figure of SLOT-STATS.
+// A metric is one of SLOT-STATS's figures.
 type metric uint8
 
 const (
@@ -25,15 +25,15 @@ const (
 // metricNames are the names in the order of the reply.
 var metricNames = [metrics]string{"key-count", "cpu-usec", "network-bytes-in", "network-bytes-out"}
 
-// A slotFigures is a slot's figures.
+// A slotFigures holds the figures of one slot.
 type slotFigures struct {
 	slot uint16
 	of   [metrics]uint64
 }
 
-// slotStats is SLOT-STATS SLOTSRANGE from to, and SLOT-STATS ORDERBY metric [LIMIT n] [ASC|DESC]. Replies: for each of
-// the slots that this node's shard owns the slot, and a map of its figures. While cluster-slot-stats-enabled is no,
-// that is key-count alone.
+// slotStats runs SLOT-STATS SLOTSRANGE from to, and SLOT-STATS ORDERBY metric [LIMIT n] [ASC|DESC]. Replies: for each
+// of the slots that this node's shard owns, the slot and a map of its figures. While cluster-slot-stats-enabled is no,
+// the map has only key-count.
 func (c *Cluster) slotStats(ctx *command.Context) error {
 	switch args := ctx.Args[2:]; {
 	case command.Is(args[0], "SLOTSRANGE") && len(args) == 3:
@@ -57,7 +57,7 @@ func (c *Cluster) slotStats(ctx *command.Context) error {
 	return command.ErrSubcommandSyntax(ctx.Args[0], ctx.Args[1])
 }
 
-// slotsInOrder is SLOT-STATS ORDERBY. Slots with equal figures come in their order.
+// slotsInOrder runs SLOT-STATS ORDERBY. Slots with equal figures are sorted by slot number.
 func (c *Cluster) slotsInOrder(ctx *command.Context, by []byte, options [][]byte) error {
 	list, shown := c.figuresOf(0, slots.Count-1)
 	m := metric(slices.IndexFunc(metricNames[:shown],
@@ -101,7 +101,8 @@ func (c *Cluster) slotsInOrder(ctx *command.Context, by []byte, options [][]byte
 	return nil
 }
 
-// figuresOf returns the figures of those of the slots that this node's shard owns. The first shown metrics are known.
+// figuresOf returns the figures of the slots from first to last that this node's shard owns. The first shown metrics
+// are known.
 func (c *Cluster) figuresOf(first, last int) (list []slotFigures, shown metric) {
 	c.look(func(s *state.State) {
 		me := s.Me()

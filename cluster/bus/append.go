@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// usualExtensions is room for the usual extensions of a heartbeat, or for the lengths of a published message.
+// usualExtensions is the room that a heartbeat's usual extensions need. It also fits the lengths of a published
+// message.
 const usualExtensions = 128
 
 // Append appends m to dst. A longer ID is cut, a shorter one is padded with zeros.

@@ -11,7 +11,7 @@ import (
 
 var id = strings.Repeat("0123456789", 4)
 
-// every returns a message of each type, with all parts that the type can have.
+// every returns one message of each type, with all parts that the type can have.
 func every() (all []*Message) {
 	for t := range Types {
 		m := &Message{Type: t, Port: 7000, Port2: 7443, BusPort: 17000, CurrentEpoch: 9, ConfigEpoch: 1 << 63, Offset: -1,
@@ -60,7 +60,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestLayout fixes offsets that every version of the protocol has.
+// TestLayout checks offsets that every version of the protocol has.
 func TestLayout(t *testing.T) {
 	m := every()[Ping]
 	p := Append(nil, m)
@@ -82,7 +82,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestRefused: lengths and counts for which the message has no room are refused.
+// TestRefused: a length or count that does not fit into the message is refused.
 func TestRefused(t *testing.T) {
 	for name, spoil := range map[string]func(p []byte) []byte{
 		"a gossip count":          func(p []byte) []byte { p[14], p[15] = 0xff, 0xff; return p },
@@ -116,7 +116,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse: no bytes break the parser. A message that it accepts is written the same, except for unknown parts.
+// FuzzParse: no input makes the parser panic. A message that it accepts is written back the same, except for unknown
+// parts.
 func FuzzParse(f *testing.F) {
 	for _, m := range every() {
 		f.Add(Append(nil, m))
@@ -143,7 +144,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestNext: the ranges of a set are found, at both ends of the set and within a byte.
+// TestNext: Next finds the ranges of a set, at both ends of the set and within a byte.
 func TestNext(t *testing.T) {
 	var b Bitmap
 	for _, slot := range []int{0, 1, 6, 7, 8, 9, 100, 16383} {

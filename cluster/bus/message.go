@@ -1,7 +1,7 @@
 // Package bus is the wire format of Redis Cluster: the messages between nodes, in version 1 of the protocol.
 //
-// Owner: the caller. It has only pure functions over bytes.
-// Never: opens a socket, or trusts a length or count for which the message has no room.
+// Owner: the caller. The package has only pure functions over bytes.
+// Never: opens a socket, or trusts a length or count that does not fit into the message.
 // Start here; append.go writes messages, parse.go reads them.
 //
 //	0      4       8    10    12    14     16             24            32        40      80     2128
@@ -98,8 +98,8 @@ func (b *Bitmap) Add(slot int) { b[slot>>3] |= 1 << (slot & 7) }
 // Remove removes slot.
 func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
 
-// Next returns the first slot >= from that is in the set (in) or not in it (!in). If there is none, it returns 8 *
-// SlotBytes.
+// Next returns the first slot >= from that is in the set, or with in false, that is not. If there is none, it returns 8
+// * SlotBytes.
 func (b *Bitmap) Next(from int, in bool) int {
 	const all = 8 * SlotBytes
 	for from < all {
@@ -117,7 +117,7 @@ func (b *Bitmap) Next(from int, in bool) int {
 
 // A Message is one message. Fields that its type does not have are zero.
 //
-// Lifetime: of a parsed one, Slots, UpdateSlots, Channel and Payload are views of the parsed bytes; the rest are
+// Lifetime: in a parsed message, Slots, UpdateSlots, Channel and Payload point into the parsed bytes; the rest are
 // copies.
 type Message struct {
 	Type         Type
@@ -157,8 +157,8 @@ type Gossip struct {
 
 // Extensions are optional parts of heartbeats since 7.0.
 //
-// Asks: the sender knows extensions, but does not know yet whether the receiver does. On the wire this is an empty host
-// name as the first extension. No other version sends that, and 7.0 ignores it without a log line.
+// Asks means that the sender knows extensions, but does not know yet whether the receiver does. On the wire this is an
+// empty host name as the first extension. No other version sends that, and 7.0 ignores it without a log line.
 type Extensions struct {
 	Asks      bool
 	Hostname  string
@@ -186,7 +186,7 @@ const (
 	extZone uint16 = 8 // Valkey's; 4 to 7 are not used here, because Redis and Valkey have 4 for different things
 )
 
-// ValidID reports whether id can be a node's ID: 40 digits and small letters.
+// ValidID reports whether id can be a node's ID: 40 digits and lower-case letters.
 func ValidID(id string) bool {
 	if len(id) != IDBytes {
 		return false

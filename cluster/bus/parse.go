@@ -9,16 +9,17 @@ import (
 	"strings"
 )
 
-// ErrFrame means that the stream does not hold messages; nothing after it can be parsed.
+// ErrFrame means that the stream does not hold messages. Nothing after this error can be parsed.
 var ErrFrame = errors.New("Bad message length or signature received on the Cluster bus")
 
-// Bounds of a message. A published one may have a channel and a payload of a client's maximum length.
+// Upper bounds of a message's length. A published message may have a channel and a payload of a client's maximum
+// length.
 const (
 	maxHeartbeat = HeaderBytes + math.MaxUint16*gossipBytes + 1<<20
 	maxPublish   = HeaderBytes + 8 + 2*(512<<20)
 )
 
-// BeginBytes is how many bytes Begins needs, PrefixBytes how many Frame needs.
+// BeginBytes is how many bytes Begins needs, and PrefixBytes is how many Frame needs.
 const (
 	BeginBytes  = 8
 	PrefixBytes = 16
@@ -59,7 +60,7 @@ func Silent(err error) bool { return errors.Is(err, errVersion) }
 
 // Parse reads one whole message, whose length came from Frame.
 //
-// Errors: the message is malformed. The stream is still valid after it.
+// Errors: the message is malformed. The next message in the stream can still be parsed.
 func Parse(p []byte) (*Message, error) {
 	if len(p) < HeaderBytes {
 		return nil, ErrFrame
@@ -149,7 +150,7 @@ func (m *Message) parseHeartbeat(p, data []byte) (*Message, error) {
 	return m, nil
 }
 
-// take reads one extension. It ignores one that is too short for its type.
+// take reads one extension. It ignores an extension that is too short for its type.
 func (e *Extensions) take(kind uint16, body []byte) {
 	switch {
 	case kind == extHostname:

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// cannot is the reason why a replica does not take over.
+// A cannot is the reason why a replica does not take over.
 type cannot uint8
 
 const (
@@ -25,8 +25,8 @@ var cannotText = [...]string{
 	cannotVotes:   "Waiting for votes, but majority still not reached.",
 }
 
-// considerVote votes for a replica that asks. Conditions: this node has not voted in the epoch, the replica's primary
-// has failed, and no node has newer claims to the slots. The vote is sent when it is on disk (state.C2).
+// considerVote votes for a replica that asks. This node must not have voted in the epoch, the replica's primary must
+// have failed, and no node may have newer claims to the slots. The vote is sent when it is on disk (state.C2).
 func (s *State) considerVote(n *Node, m *bus.Message) {
 	if s.me.isReplica() || s.me.NumSlots == 0 {
 		return
@@ -68,7 +68,7 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 	s.log(logging.LevelNotice, "Failover auth granted to %s for epoch %d", n.label(), s.current)
 }
 
-// myRank counts the replicas of the same primary with a greater offset.
+// myRank counts the replicas of the same primary that have a greater offset.
 func (s *State) myRank() (rank int) {
 	mine := s.out.Offset()
 	for _, n := range s.me.Primary.Replicas {
@@ -82,7 +82,7 @@ func (s *State) myRank() (rank int) {
 // relogMs is the time after which the same reason is logged again.
 const relogMs = 10_000
 
-// say logs why this replica does not take over, unless it was logged or the failure is recent.
+// say logs why this replica does not take over, unless the same reason was just logged or the failure is recent.
 func (s *State) say(why cannot) {
 	if why == s.cannot && s.now-s.cannotMs < relogMs {
 		return
@@ -98,7 +98,7 @@ func (s *State) say(why cannot) {
 	}
 }
 
-// tryFailover continues an election against a failed primary: it waits, asks for votes, and takes over when it wins.
+// tryFailover continues an election against a failed primary. It waits, asks for votes, and takes over after a win.
 func (s *State) tryFailover() {
 	me, timeout := s.me, s.Terms.NodeTimeout
 	age := s.now - s.electionMs
@@ -171,7 +171,7 @@ func (s *State) plan() {
 	s.pongAll(true)
 }
 
-// replacePrimary takes over all slots of this node's primary. The epoch was raised before (state.C1).
+// replacePrimary takes over all slots of this node's primary. The caller has raised the epoch before (state.C1).
 func (s *State) replacePrimary() {
 	old := s.me.Primary
 	if s.me.isPrimary() || old == nil {
@@ -187,8 +187,8 @@ func (s *State) replacePrimary() {
 	s.resetManual()
 }
 
-// Manual failover: a replica takes over from a healthy primary. The primary pauses writes, and the replica waits until
-// it has all data.
+// In a manual failover, a replica takes over from a healthy primary. The primary pauses writes, and the replica waits
+// until it has all data.
 
 // resetManual ends a manual failover, successful or not.
 func (s *State) resetManual() {
@@ -200,7 +200,7 @@ func (s *State) resetManual() {
 }
 
 // askManual sends the primary this replica's request to take over, once the link is connected. A primary ignores the
-// request of a node that is not its replica as far as it knows. So a ping that states this node's role goes first.
+// request if it does not yet know the node as its replica. So a ping that states this node's role goes first.
 func (s *State) askManual() {
 	primary := s.me.Primary
 	if !s.manualUnsent || primary == nil || primary.Link == nil || !primary.Link.ready {
@@ -226,7 +226,7 @@ func (s *State) startHolding(l *Link, n *Node) {
 	s.log(logging.LevelNotice, "Manual failover requested by replica %s.", n.label())
 }
 
-// Paused is called when the core has paused writes. The offset no longer changes, and the replica gets it.
+// Paused is called when the core has paused writes. The offset no longer changes, and Paused sends it to the replica.
 func (s *State) Paused() {
 	if s.manualEnd == 0 || s.manualNode == nil {
 		return
@@ -237,7 +237,7 @@ func (s *State) Paused() {
 	}
 }
 
-// ManualEnd returns the deadline of the current manual failover, Unix ms; 0: none.
+// ManualEnd returns the deadline of the current manual failover in Unix ms, or 0 if there is none.
 func (s *State) ManualEnd() int64 { return s.manualEnd }
 
 // Waiting reports whether a manual failover waits for the offset. The driver then calls Poll often.
@@ -245,7 +245,7 @@ func (s *State) Waiting() bool {
 	return s.manualEnd != 0 && s.me.isReplica() && !s.manualReady && s.manualOffset != -1
 }
 
-// Poll checks whether the offset has been reached.
+// Poll checks whether this replica has reached the offset of its primary.
 func (s *State) Poll() {
 	if s.Waiting() {
 		s.todo |= todoManual
@@ -264,8 +264,8 @@ func (s *State) tryManual() {
 // migrationDelay is how long, in ms, a primary must be without replicas before a replica moves to it.
 const migrationDelay = 5000
 
-// migrate moves this replica to a primary that lost all its replicas, if this replica is the right one. It is the one
-// with the smallest ID among the replicas of primaries with most replicas.
+// migrate moves this replica to a primary that has lost all its replicas, if this replica is the right one. The right
+// one has the smallest ID among the replicas of primaries with most replicas.
 func (s *State) migrate(most int) {
 	mine := s.me.Primary
 	if !s.ok || mine == nil {

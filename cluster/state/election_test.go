@@ -6,8 +6,8 @@ import (
 	"spindle/cluster/bus"
 )
 
-// TestManualFailoverOfANewReplica: a primary hears the request for a manual failover that comes right after REPLICATE,
-// before any heartbeat of the new replica. A request before the link is connected is sent when it is.
+// TestManualFailoverOfANewReplica: a primary accepts the request for a manual failover that comes right after
+// REPLICATE, before any heartbeat of the new replica. A request made before the link is connected is sent once it is.
 func TestManualFailoverOfANewReplica(t *testing.T) {
 	nodes := func(mine, other string) string {
 		return "vars currentEpoch 2 lastVoteEpoch 0\n" +
@@ -58,7 +58,7 @@ func TestManualFailoverOfANewReplica(t *testing.T) {
 	}
 }
 
-// TestLateVotesDoNotCount: a vote from the last election that comes before the next election does not count in it.
+// TestLateVotesDoNotCount: a vote of one election that arrives before the next election does not count in the next.
 // Otherwise two replicas could win the same epoch.
 func TestLateVotesDoNotCount(t *testing.T) {
 	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// nodes.conf has a line for each node, as in CLUSTER NODES, and at the end the epochs.
+// nodes.conf has a line for each node, as in CLUSTER NODES, and a last line with the epochs.
 //
 //	id ip:port@bus,[host][,name=value…] flags primary ping pong epoch link [slot | from-to | [slot->-id] | [slot-<-id]]…
 //	vars currentEpoch n lastVoteEpoch n
@@ -30,7 +30,7 @@ func (s *State) Describe() []byte {
 	return fmt.Appendf(b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
 }
 
-// List returns CLUSTER NODES. tls says which port of each node it shows.
+// List returns CLUSTER NODES. tls decides which port of each node it shows.
 func (s *State) List(tls bool) string {
 	b := make([]byte, 0, len(s.nodes)*usualLine)
 	for _, n := range s.nodes {
@@ -195,7 +195,7 @@ func (s *State) Load(text string) error {
 }
 
 // loadShard gives a replica its primary's shard. A node may have saved a replica's old shard before it learned the
-// primary's new one. That is no damage; later messages would correct it.
+// primary's new one. That does not make the file invalid, because later messages would correct it.
 func (s *State) loadShard(n *Node, named map[*Node]bool) {
 	switch p := n.Primary; {
 	case p == nil:

@@ -13,13 +13,13 @@ const (
 	idC = "292f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
 )
 
-// loaded reads a nodes.conf.
+// loaded returns the state that it reads from a nodes.conf.
 func loaded(text string) (*State, error) {
 	s := fresh()
 	return s, s.Load(text)
 }
 
-// TestFileIsReadAgain: a written file is read with the same meaning.
+// TestFileIsReadAgain: a written file reads back with the same meaning.
 func TestFileIsReadAgain(t *testing.T) {
 	w := cluster(t, 1, 2)
 	s := w.hosts[0].s
@@ -126,7 +126,7 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzLoad: no file breaks the reader. A file that it accepts is written so that it is accepted again.
+// FuzzLoad: no file makes the reader panic. A file that it accepts is written so that it is accepted again.
 func FuzzLoad(f *testing.F) {
 	f.Add(idA + " 127.0.0.1:7000@17000,h,tls-port=0,nodename=x,shard-id=" + idA +
 		" myself,master - 0 0 1 connected 0-5460 [93->-" + idB + "]\nvars currentEpoch 1\n")
@@ -145,7 +145,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzReceive: no parsed message breaks a node. A stranger's message makes it neither forget nor add a node.
+// FuzzReceive: no parsed message makes a node panic. A message of an unknown node makes it neither forget nor add a
+// node.
 func FuzzReceive(f *testing.F) {
 	text := idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA + " myself,master - 0 0 1 connected 0-5460\n" +
 		idB + " 127.0.0.1:7001@17001,,tls-port=0,shard-id=" + idB + " master - 0 0 2 connected 5461-16383\n"

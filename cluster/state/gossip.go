@@ -85,7 +85,7 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	s.send(l, typ, bus.Append(nil, m))
 }
 
-// unix converts a time of the node's clock to Unix ms for other nodes; 0 stays 0.
+// unix converts a time of the node's clock to Unix ms for other nodes. 0 stays 0.
 func (s *State) unix(ms int64) int64 {
 	if ms == 0 {
 		return 0
@@ -102,8 +102,8 @@ func (s *State) gossipOf(n *Node) bus.Gossip {
 }
 
 // extensions returns the extensions for a heartbeat on l. Nodes before 7.2 only know the host name and log others as
-// errors. So a peer gets the others only after it showed that it knows them. Until then it is asked, so that two nodes
-// of ours never wait for each other.
+// errors. So a peer gets the others only after it has shown that it knows them. Until then each heartbeat asks it for
+// that, so that two spindle nodes never wait for each other.
 func (s *State) extensions(l *Link) bus.Extensions {
 	e := bus.Extensions{Hostname: s.me.Hostname}
 	if !l.extends && (l.Node == nil || !l.Node.extends) {
@@ -207,7 +207,7 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 		}
 	}
 	if !bad && n.PingSent == 0 && s.countReports(n) == 0 {
-		// A pong that other nodes received counts, unless it is in the future.
+		// A pong that other nodes have received counts, unless its time is in the future.
 		if pong := int64(g.PongReceived)*1000 - s.WallAhead; pong <= s.now+500 && pong > n.PongReceived {
 			n.PongReceived = pong
 		}
@@ -265,7 +265,7 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 	}
 	shard := e.ShardID
 	if p := n.Primary; !bus.ValidID(shard) || p != nil && !p.extends {
-		// The node or its primary is older: each such node would send its own shard ID.
+		// The node or its primary runs an older version, in which each node would send its own shard ID.
 		shard = n.Root().ShardID
 	}
 	s.setShard(n, shard)

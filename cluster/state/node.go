@@ -43,7 +43,7 @@ type Node struct {
 	zoned          bool            // it knows zones: it is one of ours, or it has told its own
 }
 
-// A report is a primary's claim that a node does not answer.
+// A report says that a primary gets no answer from a node.
 type report struct {
 	by *Node
 	ms int64
@@ -59,7 +59,7 @@ func (n *Node) Is(f bus.Flags) bool { return n.is(f) }
 // Has reports whether the node claims slot.
 func (n *Node) Has(slot int) bool { return n.slots.Has(slot) }
 
-// Root follows a node's primaries to the last one; a primary is its own root.
+// Root follows the chain of a node's primaries to its end. A primary is its own root.
 func (n *Node) Root() *Node {
 	for range 1 << 10 { // TAKEOVER can make a cycle
 		if n.Primary == nil {
@@ -155,7 +155,7 @@ func (n *Node) addReplica(r *Node) {
 	}
 }
 
-// wellReplicas counts the replicas that are not FAIL.
+// wellReplicas counts the replicas that are not in FAIL.
 func (n *Node) wellReplicas() (count int) {
 	for _, r := range n.Replicas {
 		if !r.is(bus.Failed) {
@@ -213,7 +213,7 @@ func (s *State) ports(first, second int) (plain, tls int) {
 	return first, second
 }
 
-// sayPorts returns a node's ports in the order of a message.
+// sayPorts returns a node's ports in the order that messages use.
 func (s *State) sayPorts(n *Node) (first, second int) {
 	if s.Terms.TLS {
 		return n.TLSPort, n.Port
@@ -232,7 +232,7 @@ func saneAddress(text string) bool {
 	return len(text) < 46
 }
 
-// saneName reports the same for a host name or a human name.
+// saneName reports whether text from a peer can be a host name or a human name.
 func saneName(text string) bool {
 	return len(text) < 256 && strings.IndexFunc(text, func(r rune) bool {
 		return r <= ' ' || r == 0x7f || strings.ContainsRune("!#$%&()*+:;<>?@[]^{|}~,=\"'\\", r)

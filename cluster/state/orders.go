@@ -9,7 +9,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// The orders of an operator: CLUSTER's subcommands that change the state. Errors are replies.
+// This file has the orders of an operator: the subcommands of CLUSTER that change the state. Errors are replies.
 
 // Meet begins a handshake with the node at ip.
 func (s *State) Meet(ip string, port, busPort int64) error {
@@ -30,10 +30,10 @@ func (s *State) Meet(ip string, port, busPort int64) error {
 	return nil
 }
 
-// Owner returns a slot's owner; nil: none.
+// Owner returns a slot's owner, or nil if it has none.
 func (s *State) Owner(slot int) *Node { return s.owners[slot] }
 
-// Assign assigns slots without owner to this node. The caller has checked them.
+// Assign assigns slots that have no owner to this node. The caller has checked the slots.
 func (s *State) Assign(list []int) {
 	for _, slot := range list {
 		delete(s.coming, slot)
@@ -42,7 +42,7 @@ func (s *State) Assign(list []int) {
 	s.claimed()
 }
 
-// Release unassigns slots. The caller has checked them.
+// Release unassigns slots. The caller has checked the slots.
 func (s *State) Release(list []int) {
 	for _, slot := range list {
 		delete(s.coming, slot)
@@ -57,20 +57,20 @@ func (s *State) ReleaseMine() {
 	s.settled()
 }
 
-// settled saves, and evaluates the cluster's state again.
+// settled requests a save, and a new evaluation of the cluster's state.
 func (s *State) settled() {
 	s.todo |= todoUpdate
 	s.save(false)
 	s.Changed = true
 }
 
-// claimed is settled for a claim, which must be on disk before it is sent (state.C2).
+// claimed does the same as settled after a claim, which must be on disk before it is sent (state.C2).
 func (s *State) claimed() {
 	s.settled()
 	s.save(true)
 }
 
-// Known finds the node that an operator names.
+// Known returns the node that an operator names.
 func (s *State) Known(id string) (*Node, error) {
 	n := s.byID[id]
 	if n == nil {
@@ -161,7 +161,7 @@ func (s *State) Bind(slot int, id string) error {
 	return nil
 }
 
-// Claim makes this node the owner of slots that have moved here as a whole, with the greatest epoch.
+// Claim makes this node the owner of slots that have moved here as a whole. It raises the node's epoch to the greatest.
 func (s *State) Claim(list []uint16) {
 	s.raiseEpoch()
 	for _, slot := range list {
@@ -173,10 +173,10 @@ func (s *State) Claim(list []uint16) {
 	s.pongAll(false)
 }
 
-// reclaimBy is by how much Reclaim raises the epoch: by more than the other end of a move can have raised it.
+// reclaimBy is by how much Reclaim raises the epoch. It is more than the other node of a move can have raised its own.
 const reclaimBy = 16
 
-// Reclaim gives this node an epoch above that of any claim to its slots that was made before.
+// Reclaim raises this node's epoch above that of any earlier claim to its slots.
 func (s *State) Reclaim() {
 	s.current = s.maxEpoch() + reclaimBy
 	s.me.Epoch = s.current
@@ -185,13 +185,13 @@ func (s *State) Reclaim() {
 	s.pongAll(false)
 }
 
-// Manual reports whether an operator moves single slots away from this node, or here.
+// Manual reports whether an operator moves single slots away from this node, or moves some here.
 func (s *State) Manual() (away, here bool) { return len(s.moving) > 0, len(s.coming) > 0 }
 
-// Replicated returns where a node is replicated from.
+// Replicated returns the address from which a node is replicated.
 func (s *State) Replicated(n *Node) (host string, port int) { return n.IP, s.replicationPort(n) }
 
-// Bump is BUMPEPOCH.
+// Bump runs BUMPEPOCH.
 func (s *State) Bump() (raised bool, epoch uint64) {
 	raised = s.raiseEpoch()
 	return raised, s.me.Epoch
@@ -217,7 +217,7 @@ func (s *State) Forget(id string) error {
 	return nil
 }
 
-// Replicate makes this node a replica. empty: this node holds no key.
+// Replicate makes this node a replica. empty means that this node holds no key.
 func (s *State) Replicate(id string, empty bool) error {
 	n, err := s.Known(id)
 	switch {
@@ -235,7 +235,7 @@ func (s *State) Replicate(id string, empty bool) error {
 	return nil
 }
 
-// Failover is FAILOVER, with FORCE or TAKEOVER.
+// Failover runs FAILOVER, with FORCE or TAKEOVER.
 func (s *State) Failover(force, takeover bool) error {
 	primary := s.me.Primary
 	switch {
@@ -264,7 +264,7 @@ func (s *State) Failover(force, takeover bool) error {
 	return nil
 }
 
-// SetEpoch is SET-CONFIG-EPOCH, for a new node.
+// SetEpoch runs SET-CONFIG-EPOCH, for a new node.
 func (s *State) SetEpoch(epoch int64) error {
 	switch {
 	case epoch < 0:
@@ -281,7 +281,8 @@ func (s *State) SetEpoch(epoch int64) error {
 	return nil
 }
 
-// Reset forgets all nodes and slots. hard also resets this node's ID and epochs. empty: this node holds no key.
+// Reset forgets all nodes and slots. hard also resets this node's ID and epochs. empty means that this node holds no
+// key.
 func (s *State) Reset(hard, empty bool) error {
 	me := s.me
 	if me.isPrimary() && !empty {
@@ -317,11 +318,11 @@ func (s *State) Reset(hard, empty bool) error {
 	return nil
 }
 
-// Want saves nodes.conf: SAVECONFIG.
+// Want requests a save of nodes.conf, for SAVECONFIG.
 func (s *State) Want() { s.save(true) }
 
-// Adopt compares the loaded keys with the slots, before the bus runs. A slot with keys and no owner becomes this
-// node's. A slot with keys and another owner is marked as importing, so that an operator sees it.
+// Adopt compares the loaded keys with the slots, before the bus runs. This node becomes the owner of a slot that has
+// keys but no owner. A slot with keys and another owner is marked as importing, so that an operator sees it.
 func (s *State) Adopt() {
 	if s.me.isReplica() {
 		return
@@ -346,7 +347,7 @@ func (s *State) Adopt() {
 	}
 }
 
-// Cut closes links with a node: DEBUG CLUSTERLINK KILL.
+// Cut closes links with a node, for DEBUG CLUSTERLINK KILL.
 func (s *State) Cut(n *Node, to, from bool) {
 	if to {
 		s.hangUp(n.Link)
@@ -392,7 +393,7 @@ func (s *State) SlotCounts() (assigned, ok, maybeFailed, failed int) {
 	return assigned, ok, maybeFailed, failed
 }
 
-// Failing are CLUSTER INFO's counts of nodes in PFAIL or in FAIL. Voting nodes are the primaries with slots among them.
+// Failing has CLUSTER INFO's counts of nodes in PFAIL and in FAIL. The voting counts are of primaries with slots only.
 type Failing struct{ MaybeFailed, Failed, VotingMaybeFailed, VotingFailed int }
 
 // CountFailing counts the nodes in PFAIL and in FAIL.
@@ -414,7 +415,7 @@ func (s *State) CountFailing() (f Failing) {
 	return f
 }
 
-// Open returns the migrating and importing slots, in order, for tests and DEBUG.
+// Open returns the migrating and importing slots, sorted, for tests and DEBUG.
 func (s *State) Open() (list []int) {
 	for slot := range s.moving {
 		list = append(list, slot)
@@ -426,8 +427,8 @@ func (s *State) Open() (list []int) {
 	return list
 }
 
-// Followed returns the address of this node's primary, from its table. It is empty for a primary, or if unknown. The
-// state assumes that the core follows this address.
+// Followed returns the address of this node's primary, from the node table. The address is empty if this node is a
+// primary, or its primary is unknown. The state assumes that the core follows this address.
 func (s *State) Followed() (host string, port int) {
 	p := s.me.Primary
 	if !s.me.isReplica() || p == nil || p.IP == "" || p.is(bus.NoAddress) {

@@ -12,7 +12,7 @@ func (s *State) Accept(peer, local string, handle any, queued func() int64) *Lin
 	return &Link{Inbound: true, CreatedMs: s.now, Peer: peer, Local: local, Handle: handle, Queued: queued, ready: true}
 }
 
-// Connected tells that a dialled link is connected. It sends a ping at once, so that a node that has come back is not
+// Connected notes that a dialled link is connected. It sends a ping at once, so that a node that has come back is not
 // marked failed.
 func (s *State) Connected(l *Link) {
 	n := l.Node
@@ -34,7 +34,7 @@ func (s *State) Connected(l *Link) {
 	}
 }
 
-// Lost tells that a link is gone. The driver has closed it.
+// Lost notes that a link is gone. The driver has closed it.
 func (s *State) Lost(l *Link) {
 	if !l.closed {
 		s.detach(l)
@@ -44,7 +44,7 @@ func (s *State) Lost(l *Link) {
 // Closed reports whether the state no longer uses the link.
 func (l *Link) Closed() bool { return l.closed }
 
-// Refused counts a message by type: one that could not be read, or one in Receive.
+// Refused counts, by type, a message that could not be read, or that Receive has refused.
 func (s *State) Refused(typ bus.Type) {
 	if typ < bus.Types {
 		s.received[typ]++
@@ -87,7 +87,7 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 			s.considerVote(sender, m)
 		}
 	case bus.Vote:
-		// A node has one vote an election. One that comes between two elections belongs to the last.
+		// A node has one vote in each election. A vote that comes between two elections belongs to the earlier one.
 		if s.asked && sender != nil && sender.isPrimary() && sender.NumSlots > 0 && m.CurrentEpoch >= s.electionEpoch &&
 			sender.voteEpoch < s.electionEpoch {
 			sender.voteEpoch = s.electionEpoch
@@ -104,8 +104,8 @@ func (s *State) Receive(l *Link, m *bus.Message) {
 	}
 }
 
-// mirrored handles a message with this node's own ID, and ignores its content. On a link that this node dialled, it
-// shows that the address is this node's own.
+// mirrored handles a message with this node's own ID, and ignores its content. If the message came on a link that this
+// node has dialled, the dialled address is this node's own.
 func (s *State) mirrored(l *Link, m *bus.Message) {
 	switch {
 	case l.Inbound:
@@ -120,8 +120,8 @@ func (s *State) mirrored(l *Link, m *bus.Message) {
 	}
 }
 
-// senderOf returns the sender of m; nil if it is unknown or not the link's node: another node may use the address now.
-// It attaches an inbound link to its sender.
+// senderOf returns the sender of m. It returns nil if the sender is unknown, or is not the link's node because another
+// node has the address now. It attaches an inbound link to its sender.
 func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	if l.Node != nil && !l.Node.is(bus.Handshake) {
 		if l.Node.ID != m.Sender {
@@ -137,7 +137,7 @@ func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	return n
 }
 
-// learn takes over the epochs and offset of a known node.
+// learn records the epochs and the offset of a known node.
 func (s *State) learn(n *Node, m *bus.Message) {
 	s.current = max(s.current, m.CurrentEpoch)
 	if m.ConfigEpoch > n.Epoch {
@@ -226,7 +226,7 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 	s.ping(l, bus.Pong)
 }
 
-// identify checks that the peer of a dialled link is the expected node. It returns whether the link stays open.
+// identify checks that the peer of a dialled link is the expected node. It reports whether the link stays open.
 func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 	n := l.Node
 	switch {
@@ -261,7 +261,7 @@ func (s *State) identify(l *Link, sender *Node, m *bus.Message) bool {
 	return true
 }
 
-// updateAddress takes over the address of a node's own connection. It returns whether it changed.
+// updateAddress records a node's address from the node's own connection. It reports whether the address has changed.
 func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 	if l == n.Link {
 		return false
@@ -298,9 +298,9 @@ func (s *State) answered(n *Node) {
 	}
 }
 
-// outdated reports a late message: n calls itself a replica, from before it won slots with a greater epoch. If we
-// believed it, the slots would stay with a replica. Its epoch would be its primary's, so no later primary could claim
-// them.
+// outdated reports whether m is a late message in which n calls itself a replica, from before n won slots with a
+// greater epoch. If this node believed it, the slots would stay with a replica. Their epoch would be that of n's
+// primary, so no later primary could claim them.
 func (s *State) outdated(n *Node, m *bus.Message) bool {
 	primary := s.byID[m.Primary]
 	if n.isReplica() || primary == nil || primary.ShardID != n.ShardID || n.Epoch <= m.ConfigEpoch || !s.serves(n) {
@@ -312,7 +312,7 @@ func (s *State) outdated(n *Node, m *bus.Message) bool {
 	return true
 }
 
-// learnRole takes over the role that the sender states.
+// learnRole records the role that the sender states.
 func (s *State) learnRole(n *Node, m *bus.Message) {
 	if m.Primary == "" {
 		s.becomePrimary(n)
@@ -397,7 +397,7 @@ func (s *State) hearFailed(sender *Node, m *bus.Message) {
 	s.todo |= todoUpdate
 }
 
-// update handles an UPDATE message: a node has slots with a greater epoch than we knew.
+// update handles an UPDATE message, which says that a node has slots with a greater epoch than this node knew.
 func (s *State) update(sender *Node, m *bus.Message) {
 	n := s.byID[m.About]
 	if sender == nil || n == nil || n.Epoch >= m.UpdateEpoch {

@@ -7,7 +7,7 @@ import (
 	"spindle/cluster/bus"
 )
 
-// TestOwnID: a message with this node's own ID changes neither its role, its slots nor its address.
+// TestOwnID: a message with this node's own ID does not change this node's role, slots or address.
 func TestOwnID(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-5460\n" +
@@ -50,7 +50,7 @@ func TestMeetsItself(t *testing.T) {
 	}
 }
 
-// A recorder keeps the messages that a node sends.
+// A recorder is an Outside that keeps the messages of a node.
 type recorder struct {
 	quiet
 	sent [][]byte
@@ -60,8 +60,8 @@ func (r *recorder) Send(_ *Link, message []byte, _ uint64) {
 	r.sent = append(r.sent, append([]byte(nil), message...))
 }
 
-// TestFlagBitsOfOthers: bits that only Valkey knows come with its messages. This node never sends them, neither about
-// itself nor about others, and does not write them. Valkey would answer such bits with shorter headers.
+// TestFlagBitsOfOthers: Valkey's messages have flag bits that only Valkey knows. This node never sends such bits,
+// neither about itself nor about others, and does not write them. Valkey would reply to them with shorter headers.
 func TestFlagBitsOfOthers(t *testing.T) {
 	const ours = 1<<10 - 1
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +

@@ -18,13 +18,13 @@ import (
 	"spindle/internal/slots"
 )
 
-// TestMain makes the garbage collector run rarely: simulated nodes allocate much and keep little.
+// TestMain makes the garbage collector run rarely, because simulated nodes allocate much and keep little.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(1000)
 	os.Exit(m.Run())
 }
 
-// cluster makes a cluster of primaries with a replica each, with the orders that redis-cli gives.
+// cluster makes a cluster of primaries with one replica each, by the commands that redis-cli would send.
 func cluster(t testing.TB, seed uint64, primaries int) *simulation {
 	w := newSimulation(seed, 2*primaries, nil)
 	for i, h := range w.hosts[:primaries] {
@@ -61,7 +61,7 @@ func cluster(t testing.TB, seed uint64, primaries int) *simulation {
 	return w
 }
 
-// TestClusterForms: thirty nodes that know one of them become a cluster.
+// TestClusterForms: thirty nodes, of which each knows one other node, become a cluster.
 func TestClusterForms(t *testing.T) { cluster(t, 1, 15) }
 
 // some picks random hosts, primaries more often than replicas.
@@ -132,7 +132,7 @@ func (w *simulation) harm(ms int64) {
 	}
 }
 
-// cut separates a group of hosts from the others, or reconnects them.
+// cut separates a group of hosts from the others, or reconnects the group.
 func (w *simulation) cut(group []bool, on bool) {
 	for i := range group {
 		for j := range i {
@@ -154,7 +154,7 @@ func (w *simulation) heal() {
 	}
 }
 
-// until runs the simulation until wrong returns "". It returns the ms that passed; -1: more than patience.
+// until runs the simulation until wrong returns "". It returns how many ms passed, or -1 if they exceed patience.
 func (w *simulation) until(patience int64, wrong func() string) int64 {
 	for took := int64(0); took <= patience; took += TickMs {
 		if w.wrong != "" || wrong() == "" {
@@ -166,7 +166,7 @@ func (w *simulation) until(patience int64, wrong func() string) int64 {
 }
 
 // Bounds of the time after healing, in ms. All nodes know the owners of slots after three timeouts. It takes longer
-// until no node is marked failed and the cluster serves: a failed election is tried again only after four timeouts.
+// until no node is marked failed and the cluster serves, because a failed election is retried only after four timeouts.
 const (
 	agreedMs = 3 * simulationTimeout
 	wellMs   = 12 * simulationTimeout
@@ -205,8 +205,8 @@ func play(t testing.TB, seed uint64, bug bug, trace bool) outcome {
 	return o
 }
 
-// simSeeds returns the seeds to play: 200, as many as SPINDLE_CLUSTER_SEEDS says, or a range in it such as 7-9. With
-// the race detector, which takes ten times as long, there are 20.
+// simSeeds returns the seeds to play. There are 200 by default. SPINDLE_CLUSTER_SEEDS sets their number, or a range
+// such as 7-9. With the race detector, which takes ten times as long, there are 20.
 func simSeeds() (from, to uint64) {
 	text := os.Getenv("SPINDLE_CLUSTER_SEEDS")
 	first, last, is := strings.Cut(text, "-")
@@ -277,7 +277,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// TestSeedsThatFailed: seeds that have shown bugs, which were fixed since.
+// TestSeedsThatFailed: seeds that have found bugs, which are fixed now.
 func TestSeedsThatFailed(t *testing.T) {
 	for _, seed := range []uint64{
 		3026, // a late message made a primary with its slots a replica
@@ -288,7 +288,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// TestSeedReplays: a seed gives the same messages and log lines in the same order.
+// TestSeedReplays: the same seed gives the same messages and log lines in the same order.
 func TestSeedReplays(t *testing.T) {
 	for seed := range uint64(3) {
 		if a, b := play(t, seed, noBug, false), play(t, seed, noBug, false); a.w.events != b.w.events ||
@@ -322,7 +322,7 @@ func rivalry(seed uint64, bug bug) *simulation {
 	return w
 }
 
-// TestPlantedBugsAreFound: each bug put in on purpose breaks a rule within a thousand seeds. Without one, no rule
+// TestPlantedBugsAreFound: each planted bug breaks a rule within a thousand seeds. Without a planted bug, no rule
 // breaks.
 func TestPlantedBugsAreFound(t *testing.T) {
 	for seed := range uint64(3) {

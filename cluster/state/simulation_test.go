@@ -12,7 +12,7 @@ import (
 	"spindle/tests/testkit/simnet"
 )
 
-// A simulation is a cluster on a simulated network. The states are real; links, disks and clocks fail as the seed
+// A simulation is a cluster on a simulated network. The states are real. Links, disks and clocks fail as the seed
 // decides.
 type simulation struct {
 	net   *simnet.Net
@@ -30,7 +30,7 @@ type simulation struct {
 	trace               func(format string, args ...any)
 }
 
-// A bug is one put in on purpose.
+// A bug is a fault that the test plants.
 type bug uint8
 
 const (
@@ -77,7 +77,7 @@ type end struct {
 	silent bool // messages sent on it are lost
 }
 
-// opened is the first message on a link from the host that accepts it.
+// opened is the first message on a link, sent by the host that accepts the link.
 type opened struct{}
 
 const (
@@ -85,7 +85,8 @@ const (
 	simulationStart   = 1_700_000_000_000
 )
 
-// newSimulation returns hosts with a new node each. files, if not nil, returns the nodes.conf with which each starts.
+// newSimulation returns hosts with a new node each. If files is not nil, it returns the nodes.conf with which host i
+// starts.
 func newSimulation(seed uint64, hosts int, files func(i int) string) *simulation {
 	w := &simulation{net: simnet.New(seed, simulationStart), rng: rand.New(rand.NewPCG(seed, 77)),
 		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{},
@@ -120,7 +121,7 @@ func (h *host) terms() Terms {
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 
-// start starts the node, from its disk if it has a file.
+// start starts the node, from the file on its disk if there is one.
 func (h *host) start() {
 	h.held, h.pending = nil, nil
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
@@ -150,7 +151,7 @@ func (h *host) start() {
 	h.After(h.w.rng.Int64N(TickMs), tick)
 }
 
-// crash ends the node. The disk may have a newer file than the node knows.
+// crash ends the node. Its disk may have a newer file than the node knew.
 func (h *host) crash() {
 	if n := h.w.rng.IntN(len(h.pending) + 1); n > 0 {
 		h.disk = string(h.pending[n-1].Text)
@@ -179,14 +180,14 @@ func (h *host) find(n *Node) int {
 	return -1
 }
 
-// do uses the state for an operator. A node that is down or stopped does not react.
+// do runs f, an operator's use of the state. It does nothing if the node is down or stopped.
 func (h *host) do(f func()) {
 	if h.Up() && !h.Paused() {
 		h.use(f)
 	}
 }
 
-// use uses the state.
+// use runs f, a use of the state, and finishes it.
 func (h *host) use(f func()) {
 	replica := h.s.IsReplica()
 	if p := h.s.Me().Primary; p != nil && h.w.bug == sameEpoch {
@@ -211,7 +212,7 @@ func (h *host) use(f func()) {
 	h.flush()
 }
 
-// written puts a save on the disk, with all saves before it.
+// written puts a save on the disk, after all earlier saves.
 func (h *host) written(save *Save) {
 	for i, p := range h.pending {
 		if p == save {
@@ -239,7 +240,7 @@ func (h *host) flush() {
 	}
 }
 
-// replicate advances offsets: primaries get writes, replicas follow.
+// replicate advances offsets: primaries get writes, and replicas follow.
 func (h *host) replicate() {
 	now := h.w.net.Now()
 	if h.follows < 0 {
@@ -253,7 +254,7 @@ func (h *host) replicate() {
 	}
 }
 
-// received handles a message on a link. A malformed message is a failure of the simulation.
+// received handles a message on a link. A malformed message fails the simulation.
 func (h *host) received(l *Link, e *end, message any) {
 	if l.Closed() || e.silent {
 		return
@@ -284,7 +285,7 @@ func (h *host) accept(c *simnet.Conn) {
 	c.Send(opened{})
 }
 
-// The host implements the state's Outside.
+// A host implements the state's Outside.
 
 func (h *host) Dial(l *Link) {
 	e := &end{}
@@ -336,7 +337,7 @@ func fnv64a(sum uint64, p []byte) uint64 {
 	return sum
 }
 
-// check compares a message from a host with the rules that no fault may break. to is the receiver.
+// check checks a message from a host against the rules that no fault may break. to is the receiver.
 func (w *simulation) check(from *host, p []byte, to *simnet.Host) {
 	w.note(p[12:80])
 	sender, epoch := string(p[40:80]), binary.BigEndian.Uint64(p[24:])
@@ -383,7 +384,7 @@ func (w *simulation) fail(format string, args ...any) {
 	}
 }
 
-// disagreement describes how the nodes differ about owners of slots, epochs and primaries; "" if they agree.
+// disagreement describes how the nodes differ about owners of slots, epochs and primaries. It returns "" if they agree.
 func (w *simulation) disagreement() string {
 	var first *host
 	for _, h := range w.hosts {
@@ -433,7 +434,8 @@ func (w *simulation) unwell() string {
 	return ""
 }
 
-// nodesConf returns the file with which host i starts, in a cluster of hosts nodes of which the first are primaries.
+// nodesConf returns the file with which host i starts. The cluster has hosts nodes, of which the first are the
+// primaries.
 func nodesConf(i, hosts, primaries int) string {
 	id := func(i int) string { return fmt.Sprintf("%040x", 0x1000+(i*7919)%4096) }
 	var b strings.Builder

@@ -6,7 +6,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// assign gives a slot without owner to n.
+// assign gives a slot that has no owner to n. It reports whether it did.
 func (s *State) assign(n *Node, slot int) bool {
 	if s.owners[slot] != nil {
 		return false
@@ -83,7 +83,7 @@ func (s *State) closeAll() {
 	s.Changed = true
 }
 
-// claims handles a primary's claim to slots. It gets those that no node claims with a greater epoch.
+// claims handles a primary's claim to slots. The primary gets the slots that no node claims with a greater epoch.
 func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 	if n == s.me {
 		s.log(logging.LevelNotice, "Discarding UPDATE message about myself.")
@@ -100,8 +100,8 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		owner := s.owners[slot]
 		if !claimed.Has(slot) {
 			if owner == n {
-				// The slot keeps its owner until another node claims it. Clients are redirected once more, but none
-				// gets an error.
+				// The slot keeps its owner until another node claims it. A client may be redirected once more, but gets
+				// no error.
 				s.notOwn.Add(slot)
 			}
 			continue
@@ -181,14 +181,14 @@ func (s *State) setPrimary(n *Node) {
 	s.resetManual()
 }
 
-// follow makes the core replicate n.
+// follow makes the core replicate from n.
 func (s *State) follow(n *Node) {
 	port := s.replicationPort(n)
 	s.following = address(n.IP, port)
 	s.out.Ask(Errand{Kind: Follow, Host: n.IP, Port: port})
 }
 
-// setShard records a node's shard. A replica gets its primary's.
+// setShard records a node's shard. A replica gets its primary's shard.
 func (s *State) setShard(n *Node, shard string) {
 	if shard == "" {
 		return
@@ -212,7 +212,7 @@ func (s *State) maxEpoch() uint64 {
 	return m
 }
 
-// raiseEpoch gives this node a new unique epoch without a vote, unless it has the greatest one.
+// raiseEpoch gives this node a new unique epoch without a vote, unless its epoch is the greatest already.
 func (s *State) raiseEpoch() bool {
 	if s.me.Epoch != 0 && s.me.Epoch == s.maxEpoch() {
 		return false
@@ -224,7 +224,7 @@ func (s *State) raiseEpoch() bool {
 	return true
 }
 
-// resolveCollision takes a new epoch if a primary with a greater ID has the same one.
+// resolveCollision raises this node's epoch if a primary with a greater ID has the same one.
 func (s *State) resolveCollision(n *Node) {
 	if n.Epoch != s.me.Epoch || !n.isPrimary() || !s.me.isPrimary() || n.ID <= s.me.ID {
 		return

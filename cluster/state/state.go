@@ -1,14 +1,15 @@
 // Package state is a cluster node's view of the cluster, and its decisions: the node table, gossip, failures, epochs,
 // votes and failovers.
 //
-// Owner: its driver, one call at a time: package cluster, or a simulator.
+// Owner: its driver, one call at a time. The driver is package cluster, or a simulator.
 // Never: reads a clock, opens a socket or file, or starts a goroutine. It gets messages, times and randomness from its
 // driver.
 // Start here; node.go is the table, receive.go handles messages, tick.go timers. election.go is a replica's takeover,
 // slots.go slot ownership, file.go nodes.conf.
 //
 // state.C1. For a slot and a config epoch this node claims the slot at most once: an epoch is raised before it is used.
-// state.C2. A message is sent only after the critical data it depends on are on disk: a vote, our epoch, a claim.
+// state.C2. A message is sent only after the critical data that it depends on are on disk: a vote, this node's epoch, a
+// claim.
 package state
 
 import (
@@ -46,16 +47,17 @@ type Terms struct {
 type Outside interface {
 	// Dial opens l to the address of its node. Then the driver calls Connected or Lost.
 	Dial(l *Link)
-	// Send queues a message, which other links may share. It leaves when the disk has what it needs (state.C2).
+	// Send queues a message, which other links may share. It is sent once the critical count needs is on disk
+	// (state.C2).
 	Send(l *Link, message []byte, needs uint64)
 	// HangUp closes l. No more calls for l follow.
 	HangUp(l *Link)
-	// Ask gives the core an errand. Errands run in this order.
+	// Ask gives the core an errand. The core runs errands in this order.
 	Ask(e Errand)
 	// Keys returns the number of keys in a slot.
 	Keys(slot int) int
-	// Offset returns the replication offset: of a primary its own, of a replica what it has applied. DataAge returns
-	// how long, in ms, a replica has not heard from its primary.
+	// Offset returns the replication offset: a primary's own, or how far a replica has applied the stream. DataAge
+	// returns for how many ms a replica has not heard from its primary.
 	Offset() int64
 	DataAge() int64
 	Log(level logging.Level, format string, args ...any)
@@ -85,7 +87,7 @@ const (
 	Deliver // a published message for this node's subscribers
 )
 
-// A Link is one connection to a peer. The driver only makes links with Accept.
+// A Link is one connection to a peer. The driver makes links only with Accept.
 type Link struct {
 	Node          *Node // of an inbound link: nil until its peer is known
 	Inbound       bool
@@ -98,7 +100,7 @@ type Link struct {
 	zoned         bool // like Node.zoned
 }
 
-// State is one node's view of the cluster. One caller at a time; At sets the time of each call.
+// State is one node's view of the cluster. Only one caller may use it at a time. At sets the time for each call.
 type State struct {
 	Terms Terms
 	now   int64 // Unix ms, of the call
@@ -151,7 +153,7 @@ type State struct {
 	LimitExceeded  int64
 }
 
-// todo is the work left for Finish.
+// A todo is work left for Finish.
 type todo uint8
 
 const (
@@ -162,14 +164,14 @@ const (
 	todoSync
 )
 
-// New makes a state without nodes; Load or Begin adds this node.
+// New makes a state without nodes. Load or Begin then adds this node.
 func New(out Outside, terms Terms, nowMs int64, rng *rand.Rand) *State {
 	return &State{out: out, Terms: terms, now: nowMs, rng: rng, byID: map[string]*Node{}, moving: map[int]*Node{},
 		coming: map[int]*Node{},
 		black:  map[string]int64{}, manualOffset: -1, DropType: -1, Changed: true}
 }
 
-// Begin adds this node: a primary without slots, with a random ID.
+// Begin adds this node as a primary without slots, with a random ID.
 func (s *State) Begin() {
 	s.me = s.newNode("", bus.Myself|bus.Primary)
 	s.add(s.me)
@@ -185,7 +187,7 @@ func (s *State) log(level logging.Level, format string, args ...any) {
 	s.out.Log(level, format, args...)
 }
 
-// save requests a write of nodes.conf. sync: later messages wait until it is on disk (state.C2).
+// save requests a write of nodes.conf. With sync, later messages wait until it is on disk (state.C2).
 func (s *State) save(sync bool) {
 	s.todo |= todoSave
 	if sync {
@@ -232,7 +234,8 @@ type Save struct {
 	Count uint64 // the critical count that is on disk after this save
 }
 
-// Finish does the work that earlier calls left. The driver calls it after each of them. A nil Save: nothing to write.
+// Finish does the work that earlier calls have left. The driver calls it after each of them. It returns nil if there is
+// nothing to write.
 func (s *State) Finish() *Save {
 	for s.todo&^(todoSave|todoSync) != 0 {
 		todo := s.todo
@@ -258,7 +261,7 @@ func (s *State) Finish() *Save {
 	return &Save{Text: s.Describe(), Sync: sync, Count: s.critical}
 }
 
-// Figures of INFO and CLUSTER INFO.
+// This part has the figures of INFO and CLUSTER INFO.
 
 // Me returns this node.
 func (s *State) Me() *Node { return s.me }
@@ -269,7 +272,7 @@ func (s *State) Nodes() []*Node { return s.nodes }
 // Lookup finds a node.
 func (s *State) Lookup(id string) *Node { return s.byID[id] }
 
-// OK reports cluster_state:ok.
+// OK reports whether cluster_state is ok.
 func (s *State) OK() bool { return s.ok }
 
 // Epochs returns currentEpoch and lastVoteEpoch.
@@ -281,5 +284,5 @@ func (s *State) Size() int { return s.size }
 // Counts returns the numbers of messages sent and received, by type.
 func (s *State) Counts() (sent, received [bus.Types]int64) { return s.sent, s.received }
 
-// Critical returns the critical count on which a message sent now depends.
+// Critical returns the critical count that must be on disk before a message of now is sent.
 func (s *State) Critical() uint64 { return s.critical }

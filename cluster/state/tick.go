@@ -80,7 +80,7 @@ func (s *State) limit(n *Node, l *Link) {
 	}
 }
 
-// reconnect dials a node without a link. It returns whether it removed the node because its handshake timed out.
+// reconnect dials a node that has no link. It reports whether it removed the node, because its handshake timed out.
 func (s *State) reconnect(n *Node) (gone bool) {
 	if n.is(bus.Myself | bus.NoAddress) {
 		return false
@@ -119,7 +119,8 @@ func (s *State) pingOldest() {
 	}
 }
 
-// watch pings a node if it is time. If the node does not answer, it becomes PFAIL; watch returns whether it is.
+// watch pings a node if it is time. A node that does not answer becomes PFAIL. watch reports whether the node has just
+// become PFAIL.
 func (s *State) watch(n *Node) (failed bool) {
 	timeout := s.Terms.NodeTimeout
 	pingDelay, dataDelay := s.now-n.PingSent, s.now-n.dataReceived
@@ -149,7 +150,7 @@ func (s *State) watch(n *Node) (failed bool) {
 	return true
 }
 
-// addReport records that by reports n failing. It returns whether that is new.
+// addReport records that node by reports n failing. It reports whether that is new.
 func (s *State) addReport(n, by *Node) bool {
 	for i := range n.reports {
 		if n.reports[i].by == by {
@@ -161,7 +162,7 @@ func (s *State) addReport(n, by *Node) bool {
 	return true
 }
 
-// withdrawReport records that by reports n healthy again.
+// withdrawReport records that node by reports n healthy again.
 func (s *State) withdrawReport(n, by *Node) bool {
 	for i := range n.reports {
 		if n.reports[i].by == by {
@@ -173,7 +174,7 @@ func (s *State) withdrawReport(n, by *Node) bool {
 	return false
 }
 
-// countReports drops old reports and returns how many are left.
+// countReports drops old reports and returns how many remain.
 func (s *State) countReports(n *Node) int {
 	kept := n.reports[:0]
 	for _, r := range n.reports {
@@ -185,7 +186,7 @@ func (s *State) countReports(n *Node) int {
 	return len(kept)
 }
 
-// Reports counts the nodes that report n failing: CLUSTER COUNT-FAILURE-REPORTS.
+// Reports counts the nodes that report n failing, for CLUSTER COUNT-FAILURE-REPORTS.
 func (s *State) Reports(n *Node) int { return s.countReports(n) }
 
 // quorum returns how many primaries are a majority.
@@ -214,8 +215,8 @@ func (s *State) markFailed(n *Node) {
 	s.todo |= todoUpdate
 }
 
-// undoFailed clears FAIL of a node that answers. A node without slots is cleared at once, a primary later, if its slots
-// were not taken over.
+// undoFailed clears FAIL of a node that answers. For a node without slots it does so at once. For a primary it does so
+// later, if no other node has taken over its slots.
 func (s *State) undoFailed(n *Node) {
 	switch {
 	case n.isReplica() || n.NumSlots == 0:
