@@ -8,8 +8,8 @@ import (
 // AckLevels is the greatest number of replicas that a reply can wait for.
 const AckLevels = 8
 
-// acks is the gate's other half: it holds back output until replicas have what it shows. The level of an output is the
-// number of replicas that its receiver waits for; level 0 waits for none.
+// acks is the second half of the gate. It holds back output until enough replicas have the data that the output shows.
+// The level of an output is the number of replicas that its receiver waits for; level 0 waits for none.
 //
 //	turns at one level:  … 3   4   5 │ 6   7 │ 8   9
 //	                     passed      │failed │ └ from: held back
@@ -28,11 +28,11 @@ type acks struct {
 	refused atomic.Int64
 }
 
-// A turnSpan is the turns from first up to, but without, end.
+// A turnSpan is the turns from first up to end, without end itself.
 type turnSpan struct{ first, end uint64 }
 
-// spansMost bounds the spans of a level. Past it the oldest two become one. Turns between them then fail for an output
-// that has not been looked at for so long; to call a write unconfirmed is never wrong.
+// spansMost bounds the spans of a level. Past this number the oldest two become one. The turns between them then fail
+// for output that was not checked for that long. It is never wrong to report a write as unconfirmed.
 const spansMost = 64
 
 func (a *acks) init() {
@@ -42,7 +42,8 @@ func (a *acks) init() {
 	}
 }
 
-// A Leveler is a session that says how many replicas its output waits for now, at most AckLevels. Any goroutine.
+// A Leveler is a session that knows how many replicas its output waits for now. AckLevel returns at most AckLevels. Any
+// goroutine.
 type Leveler interface{ AckLevel() uint8 }
 
 // HoldsAt reports whether output with this mark must not leave yet at that level. Any goroutine. A nil gate holds
@@ -58,8 +59,8 @@ func (g *Gate) HoldsAt(mark uint64, level uint8) bool {
 	return turn >= g.acks.running.Load() || turn >= g.acks.from[level].Load() // in this order (protocol.A2)
 }
 
-// FailsAt reports whether output with this mark has failed: too few replicas have confirmed in time what it shows. The
-// gate does not hold it at that level. Any goroutine.
+// FailsAt reports whether output with this mark has failed, because too few replicas have confirmed its data in time.
+// The gate does not hold such output at that level. Any goroutine.
 func (g *Gate) FailsAt(mark uint64, level uint8) bool {
 	if level == 0 || g == nil {
 		return false
@@ -77,20 +78,19 @@ func (g *Gate) FailsAt(mark uint64, level uint8) bool {
 	return false
 }
 
-// ShutLevel holds back that turn and all later ones at a level. Earlier turns that are held back stay held back. Turn
-// only.
+// ShutLevel holds back turn and all later turns at a level. Earlier turns that are held back stay held back. Turn only.
 func (g *Gate) ShutLevel(level int, turn uint64) {
 	if from := &g.acks.from[level]; turn < from.Load() {
 		from.Store(turn)
 	}
 }
 
-// PassLevel lets every turn before from pass at a level; math.MaxUint64 means all turns. CallWaiting comes after
-// it. Turn only.
+// PassLevel lets every turn before from pass at a level. math.MaxUint64 means all turns. The caller calls CallWaiting
+// afterwards. Turn only.
 func (g *Gate) PassLevel(level int, from uint64) { g.acks.from[level].Store(from) }
 
-// FailLevel fails the turns of a level that are held back and come before end. Later ones stay held back. CallWaiting
-// comes after it. Turn only.
+// FailLevel fails the turns of a level that are held back and come before end. Later turns stay held back. The caller
+// calls CallWaiting afterwards. Turn only.
 func (g *Gate) FailLevel(level int, end uint64) {
 	first := g.acks.from[level].Load()
 	if first >= end {
@@ -113,10 +113,10 @@ func (g *Gate) FailLevel(level int, end uint64) {
 	g.acks.from[level].Store(end)
 }
 
-// HeldFrom returns the first turn that a level holds back; math.MaxUint64: none. Any goroutine.
+// HeldFrom returns the first turn that a level holds back, or math.MaxUint64 if there is none. Any goroutine.
 func (g *Gate) HeldFrom(level int) uint64 { return g.acks.from[level].Load() }
 
-// EndedAt tells that a turn is over, and holds back later turns at all levels until they are over. As in Ended, loops
+// EndedAt notes that a turn is over, and holds back later turns at all levels until they are over. As in Ended, loops
 // may have looked too early. Turn only.
 func (g *Gate) EndedAt(turn uint64) {
 	g.acks.running.Store(turn + 1)
@@ -128,19 +128,19 @@ func (g *Gate) EndedAt(turn uint64) {
 	}
 }
 
-// RelaxLevels lets everything pass that no ShutLevel holds back. Turn only.
+// RelaxLevels lets every turn pass that no ShutLevel holds back. Turn only.
 func (g *Gate) RelaxLevels() {
 	g.acks.running.Store(math.MaxUint64)
 	g.callWaiting()
 }
 
-// CallWaiting has the loops look again.
+// CallWaiting makes the loops check their held output again.
 func (g *Gate) CallWaiting() { g.callWaiting() }
 
-// SetCommonLevel sets the level of output that has no client: messages for other nodes.
+// SetCommonLevel sets the level of output that belongs to no client, such as messages for other nodes.
 func (g *Gate) SetCommonLevel(level int) { g.acks.common.Store(uint32(level)) }
 
-// CommonLevel is what SetCommonLevel has set. Any goroutine.
+// CommonLevel returns the level that SetCommonLevel has set. Any goroutine.
 func (g *Gate) CommonLevel() uint8 {
 	if g == nil {
 		return 0
@@ -151,5 +151,5 @@ func (g *Gate) CommonLevel() uint8 {
 // NoteRefused counts replies that became errors.
 func (g *Gate) NoteRefused(n int) { g.acks.refused.Add(int64(n)) }
 
-// Refused is how many replies became errors. Any goroutine.
+// Refused returns how many replies became errors. Any goroutine.
 func (g *Gate) Refused() int64 { return g.acks.refused.Load() }

@@ -1,6 +1,6 @@
 // Package protocol is RESP, and the data that pass between an event loop and the core: requests, replies, batches.
 //
-// Owner: the caller. The package has no goroutine, no socket and no data.
+// Owner: the caller. The package has no goroutine, no socket and no state.
 // Never: blocks, reads a clock, or knows what a command means.
 // Start at batch.go; request.go reads requests (inline.go the telnet form, stream.go large arguments), reply.go writes
 // replies, errors.go has the errors that clients see.
@@ -22,9 +22,9 @@ type Request struct {
 }
 
 // A Bulk is memory outside the Go heap. A large last argument is read into it as it arrives. A command may then store
-// it as the value's block without copying.
+// the Bulk as the value's block without copying.
 //
-// Ownership: the request's, until a handler sets Taken. Otherwise Release frees it after Serve.
+// Ownership: the request's, until a handler sets Taken. Otherwise Release frees the memory after Serve.
 type Bulk struct {
 	Data    []byte      // the argument, Args[len(Args)-1]; while it arrives perhaps only room for its beginning
 	Ref     uint64      // memory.Ref of Data's first byte, for the core
@@ -35,9 +35,9 @@ type Bulk struct {
 // A Batch holds the requests of one read of one connection, on their way through the core and back.
 //
 // The loop sets Session, Requests and Reply. The core runs the requests in order, appends to Reply and sets Done to the
-// number it has run. Fewer than all means that the client was blocked, paused or closed, or that the turn took too
-// long. The loop keeps the bytes after Requests[Done-1].End. It submits them again after Conn.Resume, which may come
-// within Serve.
+// number of requests that it has run. If it has not run all, the client was blocked, paused or closed, or the turn took
+// too long. The loop keeps the bytes after Requests[Done-1].End. It submits them again after Conn.Resume, which may
+// come within Serve.
 type Batch struct {
 	Session  any // the session from Handler.Open
 	Requests []Request
@@ -63,7 +63,7 @@ type Ran struct {
 	Calls int32
 }
 
-// A Verdict is the handling of a connection that breaks the protocol.
+// A Verdict says how to handle a connection that breaks the protocol.
 type Verdict uint8
 
 const (
@@ -72,7 +72,7 @@ const (
 	Wait                 // its client waits for an earlier reply: keep the bytes unread until Resume
 )
 
-// A Handler serves a loop's connections: the core, a proxy or a test.
+// A Handler serves a loop's connections. It is the core, a proxy or a test.
 //
 // Open, Serve and Closed of one connection are never called concurrently.
 type Handler interface {
@@ -83,10 +83,10 @@ type Handler interface {
 	Serve(b *Batch)
 	// Malformed reports a protocol error and returns how to handle it.
 	Malformed(session any, err *Error) Verdict
-	// Closed tells that the connection is closed. The loop does not use session afterwards.
+	// Closed reports that the connection is closed. The loop does not use session afterwards.
 	Closed(session any)
-	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for its beginning. If both
-	// results are nil, the loop uses the Go heap. An error is sent to the client, and the connection is closed.
+	// Reserve lends n bytes for a bulk argument that does not fit the read buffer, or for the argument's beginning. If
+	// both results are nil, the loop uses the Go heap. An error is sent to the client, and the connection is closed.
 	Reserve(session any, n int) (*Bulk, *Error)
 }
 
@@ -110,8 +110,8 @@ type Usage struct {
 	Reserved  int // memory lent by Handler.Reserve; Total includes the part that the client has filled
 }
 
-// An Accountant is a Session (see Handler.Open) that is told at once when its connection's memory changes. The loop
-// calls it outside Serve; bytes and reserved are Usage's Total and Reserved.
+// An Accountant is a Session (see Handler.Open) that wants to know at once when its connection's memory changes. The
+// loop calls Account outside Serve. bytes and reserved are Usage's Total and Reserved.
 type Accountant interface{ Account(bytes, reserved int) }
 
 // A Conn is the core's view of a connection. Any goroutine may call every method.
@@ -121,19 +121,20 @@ type Conn interface {
 	RemoteAddr() string // in the same forms
 	Unix() bool
 	Loopback() bool // the peer is on this machine
-	// Post sends p after everything decided in turns before turn, and before everything decided later. Afterwards
-	// the loop shares p, so it must not be changed.
+	// Post sends p in the order of turns: after all output of turns before turn, and before all output of later turns.
+	// Afterwards the loop shares p, so it must not be changed.
 	Post(turn uint64, p []byte)
 	// PostReply is Post for a Reply that may hold lent pieces. The loop then owns r. A Full reply ends the connection.
 	PostReply(turn uint64, r *Reply)
-	// Chunks returns the chunks for a Reply that PostReply will send; nil: none. Any goroutine may write such a reply,
-	// one at a time.
+	// Chunks returns the chunks for a Reply that PostReply will send, or nil if there are none. Any goroutine may write
+	// such a reply, one at a time.
 	Chunks() Chunks
-	// Loop returns the connection's loop, which never changes, for Loop.PostAll. nil: it has its own loop.
+	// Loop returns the connection's loop for Loop.PostAll. The loop never changes. nil means that the connection has a
+	// loop of its own.
 	Loop() Loop
-	// Resume makes the loop serve the requests that Serve left, and read again.
+	// Resume makes the loop serve the requests that Serve has left, and read again.
 	Resume()
-	// Close closes the connection: at once, or after all output decided so far was sent.
+	// Close closes the connection, at once or after all output so far was sent.
 	Close(afterOutput bool)
 	// SetClass selects the output limit; the default is ClassNormal. The feed of a replica limits its own output.
 	SetClass(Class)
@@ -144,8 +145,8 @@ type Conn interface {
 
 // A Loop is the core's view of an event loop. It takes one message for many of its connections.
 type Loop interface {
-	// PostAll calls Post(turn, p) for each connection in to, in order, but not for except, which may be nil. All are on
-	// this loop.
+	// PostAll calls Post(turn, p) for each connection in to, in order, but not for except, which may be nil. All
+	// connections are on this loop.
 	// Lifetime: afterwards the loop shares p and the elements of to, so they must not be changed.
 	PostAll(turn uint64, to []Conn, except Conn, p []byte)
 }
@@ -153,8 +154,8 @@ type Loop interface {
 // IsLocal reports whether the peer of c is on this machine. It is false for a client without a connection.
 func IsLocal(c Conn) bool { return c != nil && (c.Unix() || c.Loopback()) }
 
-// PeerCertificate is the certificate that c's client has shown and an authority of ours has signed; nil: none. It is
-// for the goroutine that serves c.
+// PeerCertificate returns the certificate that c's client has shown, signed by one of the server's authorities. It
+// returns nil if there is none. Only the goroutine that serves c may call it.
 func PeerCertificate(c Conn) *x509.Certificate {
 	if s, is := c.(interface{ PeerCertificate() *x509.Certificate }); is {
 		return s.PeerCertificate()

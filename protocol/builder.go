@@ -7,7 +7,7 @@ import (
 	"spindle/internal/number"
 )
 
-// A Builder takes a reply as values instead of bytes. A script engine makes its own values of them, without encoding
+// A Builder receives a reply as values instead of bytes. A script engine makes its own values of them, without encoding
 // and parsing.
 //
 // Its calls come in the order of the bytes: plain values, and headers of aggregates before their elements. A header may
@@ -34,13 +34,13 @@ type Builder interface {
 	Full() bool                         // no more values are wanted
 }
 
-// Build sends everything that follows to b instead of encoding it; nil switches back. The reply must be empty.
+// Build sends everything that follows to b instead of encoding it. nil switches back. The reply must be empty.
 func (r *Reply) Build(b Builder) {
 	invariant.That(r.Len() == 0, "a reply of %d bytes cannot become values", r.Len())
 	r.into = b
 }
 
-// Built is Len, of a reply to a Builder too.
+// Built returns the same as Len, also for a reply that goes to a Builder.
 func (r *Reply) Built() int {
 	if r.into != nil {
 		return r.into.Size()
@@ -59,7 +59,7 @@ func (r *Reply) lendInto(total int, release func(), pieces [][]byte) {
 	}
 }
 
-// replay sends RESP bytes to a builder. The bytes are our own, so they are well formed.
+// replay sends RESP bytes to a builder. This server has made the bytes, so they are well formed.
 func replay(b Builder, p []byte) {
 	for len(p) > 0 {
 		end := bytes.IndexByte(p, '\r')

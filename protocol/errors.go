@@ -16,9 +16,9 @@ func (e *Error) AppendTo(dst []byte) []byte {
 	return append(append(append(append(append(dst, '-'), e.Code...), ' '), e.Text...), "\r\n"...)
 }
 
-// Errorf returns an error reply with a formatted text. CR and LF in it become spaces when it is written.
+// Errorf returns an error reply with a formatted text. CR and LF in the text become spaces when it is written.
 //
-// Shape: a client's bytes in args count up to their first zero byte, because they are C strings in the reference.
+// Shape: a client's bytes in args count up to their first zero byte, because they are C strings in Redis.
 func Errorf(code, format string, args ...any) *Error {
 	for i, a := range args {
 		if b, ok := a.([]byte); ok {
@@ -42,7 +42,7 @@ var (
 	ErrStringTooBig = &Error{"ERR", "string exceeds maximum allowed size (proto-max-bulk-len)"}
 )
 
-// Errors of admission, for any command.
+// Errors that any command may get before it runs.
 var (
 	ErrLoading     = &Error{"LOADING", "Redis is loading the dataset in memory"}
 	ErrOutOfMemory = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}

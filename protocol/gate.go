@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// A Gate holds back output that was decided in turns that are not durable yet. The append-only file closes and opens
-// it; loops ask it. Make one with NewGate; the zero value is not usable.
+// A Gate holds back output of turns that are not durable yet. The append-only file closes and opens it; loops ask it.
+// Make one with NewGate; the zero value is not usable.
 //
 //	turns:  … 6   7   8   9      10
 //	            └ from           └ running
@@ -57,8 +57,8 @@ func (g *Gate) Holds(mark uint64) bool {
 	return turn >= unitBit || turn >= g.running.Load() || turn >= g.from.Load() // in this order (protocol.G2)
 }
 
-// Settle returns the mark to use from now: after a unit has ended, the turn in which it ended. Code that stores marks
-// settles all of them at each opening. Otherwise a later unit would delay them again.
+// Settle returns the mark to use from now on. After a unit has ended, that is the turn in which it ended. Code that
+// stores marks must settle all of them at each opening. Otherwise a later unit would delay them again.
 func (g *Gate) Settle(mark uint64) uint64 {
 	if g == nil || mark < unitBit || TurnOf(mark) >= g.open.Load() { // protocol.G3
 		return mark
@@ -66,17 +66,17 @@ func (g *Gate) Settle(mark uint64) uint64 {
 	return max(TurnOf(mark), g.over.Load())
 }
 
-// Later returns the mark that passes with the later one of two.
+// Later returns the mark that passes last of a and b.
 func Later(a, b uint64) uint64 { return max(TurnOf(a), TurnOf(b)) | (a|b)&unitBit }
 
-// UnitOpened holds back output of the unit that begins in that turn. A nil gate does nothing.
+// UnitOpened holds back output of the unit that begins in turn. A nil gate does nothing.
 func (g *Gate) UnitOpened(turn uint64) {
 	if g != nil {
 		g.open.Store(turn)
 	}
 }
 
-// UnitEnded lets the unit's output pass with that turn. A nil gate does nothing.
+// UnitEnded lets the unit's output pass together with turn. A nil gate does nothing.
 func (g *Gate) UnitEnded(turn uint64) {
 	if g == nil {
 		return
@@ -86,33 +86,33 @@ func (g *Gate) UnitEnded(turn uint64) {
 	g.callWaiting()
 }
 
-// Halt tells that the open unit never ends, because the process ends. Its output never passes.
+// Halt notes that the open unit never ends, because the process ends. The unit's output never passes.
 func (g *Gate) Halt() {
 	if g != nil {
 		g.halted.Store(true)
 	}
 }
 
-// Never reports whether output with that mark will never pass. Any goroutine.
+// Never reports whether output with this mark will never pass. Any goroutine.
 func (g *Gate) Never(mark uint64) bool { return g.halted.Load() && g.Settle(mark) >= unitBit }
 
-// OnOpen registers f to be called whenever more may pass. f must not block.
+// OnOpen registers f, which is called whenever more output may pass. f must not block.
 func (g *Gate) OnOpen(f func()) { g.waiting = append(g.waiting, f) }
 
-// Shut holds back that turn and all later ones. Earlier turns that are held back stay held back.
+// Shut holds back turn and all later turns. Earlier turns that are held back stay held back.
 func (g *Gate) Shut(turn uint64) {
 	if turn < g.from.Load() {
 		g.from.Store(turn)
 	}
 }
 
-// Open lets every turn before from pass, if it is over. math.MaxUint64 means all turns.
+// Open lets every turn before from pass, once the turn is over. math.MaxUint64 means all turns.
 func (g *Gate) Open(from uint64) {
 	g.from.Store(from)
 	g.callWaiting()
 }
 
-// Ended tells that a turn is over, and holds back all later turns until they are over. Loops may see posts of a running
+// Ended notes that a turn is over, and holds back all later turns until they are over. Loops may see posts of a running
 // turn before it is known whether the turn has effects.
 func (g *Gate) Ended(turn uint64) {
 	g.running.Store(turn + 1)

@@ -1,6 +1,6 @@
 package protocol
 
-// The telnet form of a request: words on one line, with quotes. "SET k \"a\\x00b\"\r\n".
+// This file reads the telnet form of a request: words on one line, with quotes. "SET k \"a\\x00b\"\r\n".
 
 // parseInline reads the line at the start of buf. When it is complete, p.at is its length, with the newline. A blank
 // line is no request.
@@ -23,13 +23,13 @@ func (p *Parser) parseInline(buf []byte, args [][]byte) (_ [][]byte, complete bo
 	return args, true, nil
 }
 
-// SplitWords cuts line into words, like redis-cli, redis.conf and inline requests, and appends them to args.
+// SplitWords splits line into words, like redis-cli, redis.conf and inline requests, and appends them to args.
 //
 //	plain  "double: \n \r \t \b \a \xHH and \anything"  'single: \' alone'
 //
 // A quote may begin inside a word. A blank or the end must follow a closing quote. A NUL ends the line.
 //
-// Shape: a word without quotes is a view into line. A quoted one is made in text, which is returned longer. No word is
+// Shape: a word without quotes points into line. A quoted word is built in text, which is returned longer. No word is
 // nil, because nil means a missing argument to handlers.
 // Errors: ok is false if a quote is not closed, or if no blank follows it.
 func SplitWords(line []byte, args [][]byte, text []byte) (_ [][]byte, _ []byte, ok bool) {
@@ -119,10 +119,10 @@ func unescape(c byte) byte {
 	return c
 }
 
-// isBlank is C's isspace: it separates words, and may follow a closing quote.
+// isBlank is C's isspace: such bytes separate words, and may follow a closing quote.
 func isBlank(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// endsWord is narrower: vertical tab and form feed do not end a word.
+// endsWord is like isBlank, but vertical tab and form feed do not end a word.
 func endsWord(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == 0 }
 
 // isPlain has the bytes of a word that stand for themselves.

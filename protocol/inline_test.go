@@ -43,7 +43,7 @@ func TestSplitWords(t *testing.T) {
 	}
 }
 
-// referenceWords is the grammar of SplitWords, written simply and slowly.
+// referenceWords is the grammar of SplitWords, written in the simplest way.
 func referenceWords(line string) (words []string, ok bool) {
 	line, _, _ = strings.Cut(line, "\x00")
 	const blanks = " \t\n\v\f\r"

@@ -8,8 +8,8 @@ import (
 	"spindle/internal/number"
 )
 
-// A Reply collects the bytes that answer a batch. Handlers append to a buffer. Lent pieces between its bytes are sent
-// without copying.
+// A Reply collects the bytes of the replies to a batch. Handlers append to a buffer. Lent pieces between its bytes are
+// sent without copying.
 //
 //	B:     +OK\r\n $5\r\nhello\r\n $536870912\r\n | \r\n :1\r\n
 //	lent:                                         ^ At = 35: Data (off the heap), Release when it has left
@@ -35,7 +35,7 @@ type Reply struct {
 	kept    int    // if full: len(Lent) at that time
 }
 
-// Lent is a piece of a reply that is sent from its place.
+// A Lent is a piece of a reply that is sent from where it lies.
 type Lent struct {
 	At      int // it goes before B[At]
 	Data    []byte
@@ -60,8 +60,9 @@ func (r *Reply) Simple(s string) {
 	r.B = append(append(append(r.B, '+'), s...), '\r', '\n')
 }
 
-// Error replies an error: "-CODE text" for an *Error (also wrapped), "-ERR text" for any other. It removes CR and LF at
-// the ends of the text and replaces them by spaces inside. So a client's bytes cannot begin a second reply.
+// Error replies an error: "-CODE text" for an *Error (also a wrapped one), "-ERR text" for any other error. It removes
+// CR and LF at the ends of the text and replaces them by spaces inside. So a client's bytes cannot begin a second
+// reply.
 func (r *Reply) Error(err error) {
 	e, ok := err.(*Error)
 	if !ok {
@@ -86,7 +87,7 @@ func asError(err error) *Error {
 	return &Error{"ERR", err.Error()}
 }
 
-// appendLine appends text without CR and LF at its ends, and with spaces for those inside.
+// appendLine appends text. It drops CR and LF at the ends of the text, and writes spaces for those inside.
 func appendLine(dst []byte, text string) []byte {
 	for text != "" && isNewline(text[0]) {
 		text = text[1:]
@@ -178,7 +179,7 @@ func (r *Reply) LendBulk(total int, release func(), pieces ...[]byte) {
 	r.B = append(r.B, '\r', '\n')
 }
 
-// Lend appends bytes as they are, without copying them: a part of a replication stream, say.
+// Lend appends raw bytes without copying them, for example a part of a replication stream.
 //
 // Lifetime: data belongs to the reply until it calls release, once, on any goroutine. release may be nil.
 func (r *Reply) Lend(data []byte, release func()) {
@@ -272,7 +273,7 @@ func (r *Reply) Double(f float64) {
 	r.DoubleText(number.AppendDouble(text[:0], f))
 }
 
-// DoubleText is Double for a formatted number, such as a long double.
+// DoubleText is Double for a number that is already text, such as a long double.
 func (r *Reply) DoubleText(text []byte) {
 	if !r.RESP3 {
 		r.Bulk(text)
@@ -344,7 +345,7 @@ func (r *Reply) Attribute(n int) {
 	r.begin('|', n, 2*n)
 }
 
-// begin announces an aggregate: n goes into the header, values follow.
+// begin announces an aggregate: n is the number in its header, values is how many values follow.
 func (r *Reply) begin(kind byte, n, values int) {
 	if r.into != nil {
 		r.into.Begin(kind, values)
@@ -392,8 +393,8 @@ func (r *Reply) Join(other *Reply) {
 	other.Lent, other.lent, other.full = other.Lent[:0], 0, false
 }
 
-// Cut moves everything after m into other, which is empty: the command that wrote it continues later, and its reply
-// leaves with the rest. Lent pieces move, too.
+// Cut moves everything after m into other, which is empty. The command that wrote it continues later, and this part of
+// its reply is sent with the rest. Lent pieces move, too.
 func (r *Reply) Cut(m Mark, other *Reply) {
 	if r.full {
 		other.full = true // the client of r will not read that either
@@ -418,7 +419,7 @@ func (r *Reply) Len() int { return len(r.B) + r.lent }
 // Reset empties the reply for its next use, and releases lent pieces that were not sent.
 func (r *Reply) Reset() { r.Rollback(Mark{}) }
 
-// Taken empties a reply whose pieces, and the bytes in B, belong to the caller now. release, if not nil, frees B.
+// Taken empties a reply whose pieces and bytes in B belong to the caller from now on. release, if not nil, frees B.
 func (r *Reply) Taken() (release func()) {
 	release = r.release
 	r.B, r.lent, r.release, r.full = nil, 0, nil, false
@@ -449,7 +450,7 @@ func (m Mark) Offset() int { return m.pos }
 // Since returns how many bytes were appended after m.
 func (r *Reply) Since(m Mark) int { return len(r.B) + r.lent - m.pos }
 
-// place finds m: bytes inserted there go before Lent[i] and at B[at]. It cuts a spilled piece that contains m.
+// place finds m: bytes inserted at m go before Lent[i] and at B[at]. If a spilled piece contains m, place splits it.
 func (r *Reply) place(m Mark) (i, at int) {
 	last := 0
 	if n := len(r.Lent); n > 0 {
@@ -501,7 +502,7 @@ func (r *Reply) Rollback(m Mark) {
 	r.B, r.Lent = r.B[:at], r.Lent[:i]
 }
 
-// Insert inserts p at m: bytes that were decided before those after m.
+// Insert inserts p at m, before the bytes after m.
 func (r *Reply) Insert(m Mark, p []byte) {
 	if r.full {
 		return
@@ -517,7 +518,7 @@ func (r *Reply) insert(i, at int, p []byte) {
 	}
 }
 
-// InsertReply is Insert for a reply. Its pieces go between those before and after.
+// InsertReply is Insert for a reply. The pieces of other go between those before m and those after it.
 func (r *Reply) InsertReply(m Mark, other *Reply) {
 	if r.full {
 		other.Reset()
@@ -558,7 +559,7 @@ func (r *Reply) SetAt(m Mark, n int) { r.headerAt(m, r.kind('~'), n, n) }
 // largeBody is the length of a body for which a late header is lent instead of moving the body.
 const largeBody = 64 << 10
 
-// headerAt inserts an aggregate's header at m: n goes into it, values follow it.
+// headerAt inserts an aggregate's header at m: n is the number in it, values is how many values follow.
 func (r *Reply) headerAt(m Mark, kind byte, n, values int) {
 	if r.into != nil {
 		r.into.BeginAt(m.pos, kind, values)

@@ -99,7 +99,7 @@ func TestAttribute(t *testing.T) {
 	}
 }
 
-// TestLend: bytes that are lent as they are come in order, and are released once.
+// TestLend: lent bytes are sent in order, and are released once.
 func TestLend(t *testing.T) {
 	released := 0
 	r := &Reply{}
@@ -236,7 +236,7 @@ func TestRepliesAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkReply: the usual replies. Watch ns/op and allocs/op: 0.
+// BenchmarkReply writes the usual replies. Watch ns/op and allocs/op: 0.
 func BenchmarkReply(b *testing.B) {
 	value := bytes.Repeat([]byte("v"), 32)
 	for name, write := range map[string]func(*Reply){

@@ -19,25 +19,25 @@ const (
 	maxBatch            = 1024 // requests of one Parse, to keep a batch and so a turn short
 )
 
-// Limits are the protocol limits of one client during a Parse.
+// Limits are the protocol limits that hold for one client during a Parse.
 type Limits struct {
 	MaxBulk         int  // proto-max-bulk-len; 0: no limit (a primary's stream)
 	Unauthenticated bool // a password is required and was not given: only small requests are allowed
 }
 
-// A Limiter is a Session (see Handler.Open) with limits for its client. The loop asks before each Parse, on the
+// A Limiter is a Session (see Handler.Open) that has its own protocol limits. The loop asks before each Parse, on the
 // goroutine that calls Serve.
 type Limiter interface{ Limits() Limits }
 
 // A Scratch is the memory for a Parse's requests. Several parsers may share one if each batch is served before the next
-// Parse. So an event loop needs one.
+// Parse. So an event loop needs only one.
 type Scratch struct {
 	requests []Request
 	args     [][]byte
 	text     []byte // unescaped quoted words of inline requests
 }
 
-// A Parser cuts the bytes of one connection into requests. The zero value is ready, without limits.
+// A Parser splits the bytes of one connection into requests. The zero value is ready, without limits.
 //
 //	buf:  *1\r\n$4\r\nPING\r\n  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5\r\nhel
 //	      '---- request ----'   '-- incomplete: state below ----------'
@@ -57,7 +57,7 @@ type Parser struct {
 	scratch *Scratch
 	more    bool
 
-	// The incomplete request.
+	// The state of the incomplete request.
 	kind  byte // 0: none
 	bulk  bool // an argument's header was read, its bytes are missing
 	count int  // number of arguments it announced
@@ -81,9 +81,9 @@ func NewParser(s *Scratch) *Parser { return &Parser{scratch: s} }
 // Use gives p another scratch memory, when its connection moves to another loop.
 func (p *Parser) Use(s *Scratch) { p.scratch = s }
 
-// Parse cuts buf into complete requests (p.Requests) and returns how many bytes they took.
+// Parse splits buf into complete requests (p.Requests) and returns how many bytes they took.
 //
-// Shape: arguments are views into buf, in wire order. Quoted words of inline requests are in the scratch memory.
+// Shape: arguments point into buf, in wire order. Quoted words of inline requests are in the scratch memory.
 // Lifetime: until the next Parse on the same scratch memory, or until buf changes.
 // Errors: the protocol error to send before closing; nothing after it can be parsed.
 // Cost: no allocation in steady state; about 10 ns an argument.
@@ -118,7 +118,7 @@ next:
 			p.kind = inline
 			goto slow
 		}
-		// The usual case, without state: a count and lengths of few digits, and all bytes are present.
+		// This is the usual case, without state: a count and lengths of few digits, and all bytes are present.
 		var count, pos int
 		first := len(args)
 		if w := word(buf, at); isOneDigit(w, '*') {
@@ -199,17 +199,18 @@ done:
 	return at, err
 }
 
-// More reports that Parse stopped although buf has more requests: serve p.Requests, then call Parse on the rest.
+// More reports that Parse stopped although buf has more requests. The caller serves p.Requests, then calls Parse on the
+// rest.
 func (p *Parser) More() bool { return p.more }
 
 // Pending reports whether a request is incomplete.
 func (p *Parser) Pending() bool { return p.kind != 0 }
 
 // Need returns the buffer length, from the start of the incomplete request, that the next Parse needs to make progress.
-// It is at least the end of the current argument. Parsing earlier is harmless. 0 if no request is pending.
+// It is at least the end of the current argument. Parsing earlier is harmless. Need is 0 if no request is pending.
 func (p *Parser) Need() int { return p.need }
 
-// Awaited returns the length of the current incomplete argument; 0 if there is none.
+// Awaited returns the length of the current incomplete argument, or 0 if there is none.
 func (p *Parser) Awaited() int {
 	if !p.bulk {
 		return 0
@@ -226,7 +227,7 @@ func (p *Parser) Large() (at, size int, ok bool) {
 	return 0, 0, false
 }
 
-// Reset forgets the incomplete request, for a parser's next connection.
+// Reset forgets the incomplete request, so that the parser can serve another connection.
 func (p *Parser) Reset() {
 	p.forget()
 	p.Requests, p.more = nil, false
@@ -249,7 +250,7 @@ func (s *Scratch) trim() {
 	}
 }
 
-// word returns the four bytes at buf[at], the first one lowest; 0 if there are fewer.
+// word returns the four bytes at buf[at], the first one lowest. It returns 0 if there are fewer than four.
 func word(buf []byte, at int) uint32 {
 	if len(buf)-at < 4 {
 		return 0
@@ -268,7 +269,7 @@ func isTwoDigits(w uint32, kind byte) bool {
 }
 
 // shortHeader reads kind, one to nine digits, CR and LF at buf[at]. It returns the number and the offset after them.
-// For everything else n is -1: incomplete, wrong, or unusual.
+// For an incomplete, wrong or unusual header n is -1.
 func shortHeader(buf []byte, at int, kind byte) (n, next int) {
 	b := buf[at:]
 	if len(b) < 4 || b[0] != kind {
@@ -352,8 +353,8 @@ type length struct {
 	next  int  // offset after the line
 }
 
-// header reads the line at p.at; the caller checks its first byte. ok is false if it is incomplete, or longer than a
-// line may be. In the last case err is tooLong.
+// header reads the line at p.at; the caller checks the line's first byte. ok is false if the line is incomplete, or
+// longer than a line may be. For a line that is too long, err is tooLong.
 func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Error) {
 	end, err := p.lineEnd(buf, '\r', tooLong)
 	if err != nil || end < 0 {
@@ -371,8 +372,8 @@ func (p *Parser) header(buf []byte, tooLong *Error) (n length, ok bool, err *Err
 	return n, true, nil
 }
 
-// lineEnd finds the first c at or after p.at, without searching bytes twice. A NUL hides everything after it, as in the
-// reference server: such a line only ends by being too long. It returns -1 if c has not come.
+// lineEnd finds the first c at or after p.at, without searching bytes twice. A NUL hides everything after it, as in
+// Redis: a line with a NUL ends only by being too long. lineEnd returns -1 if c has not arrived.
 func (p *Parser) lineEnd(buf []byte, c byte, tooLong *Error) (int, *Error) {
 	from := max(p.at, p.seen)
 	window := buf[min(from, len(buf)):min(len(buf), p.at+MaxLine+1)]

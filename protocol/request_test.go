@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// read feeds wire to a parser in reads of the given sizes (the last one repeats). It returns the requests' quoted
+// read feeds wire to a parser in reads of the given sizes (the last size repeats). It returns the requests' quoted
 // arguments, and the error that ended them.
 func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) (got []string) {
 	t.Helper()
@@ -29,7 +29,7 @@ func read(t testing.TB, wire []byte, limits Limits, cuts []int, streaming bool) 
 		if len(cuts) > 0 {
 			n = min(n, max(1, cuts[min(i, len(cuts)-1)]))
 		}
-		// A new buffer for each read: the parser must not use the old one.
+		// Each read gets a new buffer, because the parser must not use the old one.
 		old := kept
 		kept = append(append(make([]byte, 0, len(kept)+n), kept...), wire[:n]...)
 		for i := range old {
@@ -177,8 +177,8 @@ func TestStreamedArgument(t *testing.T) {
 	}
 }
 
-// TestStreamedArgumentGrows: an argument moves to larger memory as it arrives, byte for byte. The lent memory stays in
-// proportion to the bytes that have arrived.
+// TestStreamedArgumentGrows: an argument moves to larger memory as it arrives, and keeps its bytes. The lent memory
+// stays in proportion to the bytes that have arrived.
 func TestStreamedArgumentGrows(t *testing.T) {
 	for _, size := range []int{bulkAtOnce, bulkAtOnce + 1, 2_500_001, 9 << 20, 17 << 20} {
 		value := make([]byte, size)
@@ -335,7 +335,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// BenchmarkParse reads pipelines of 64 requests. Watch ns/request: some 10 an argument; allocs/op: 0.
+// BenchmarkParse reads pipelines of 64 requests. Watch ns/request: some 10 for each argument; allocs/op: 0.
 func BenchmarkParse(b *testing.B) {
 	for _, c := range []struct{ name, request string }{
 		{"GET", "*2\r\n$3\r\nGET\r\n$16\r\nkey:000000000001\r\n"},

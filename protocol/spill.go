@@ -5,9 +5,9 @@ import (
 	"sort"
 )
 
-// A reply of many elements is written in chunks. When its first buffer is full, the bytes move to the first chunk. A
-// full chunk becomes a piece that never moves again. The next chunk comes from the loop, which keeps chunks outside the
-// Go heap:
+// This file writes a reply of many elements in chunks. When its first buffer is full, the bytes move to the first
+// chunk. A full chunk becomes a piece that never moves again. The next chunk comes from the loop, which keeps chunks
+// outside the Go heap:
 //
 //	Lent: [ 256 KB ][ 256 KB ][ 256 KB ]      B: $5\r\nmem42\r\n…
 //
@@ -15,14 +15,14 @@ import (
 
 // Chunks lends memory for long replies. The goroutine that writes the reply calls it.
 type Chunks interface {
-	// Chunk lends room for at least n bytes after a reply that holds held bytes. A nil chunk means that no client will
-	// read that much. release frees it, once, on the goroutine that sends.
+	// Chunk lends room for at least n bytes, for a reply that already has held bytes. A nil chunk means that no client
+	// will read that much. release frees the chunk. It is called once, on the goroutine that sends.
 	Chunk(n, held int) (chunk []byte, release func())
 	// Outgrown takes back the reply's first buffer.
 	Outgrown(b []byte)
 }
 
-// spillFrom is the size at which a full buffer is followed by a chunk, instead of a longer buffer.
+// spillFrom is the size from which a full buffer is followed by a chunk, instead of being replaced by a longer one.
 const spillFrom = 128 << 10
 
 // ChunkSize is the smallest chunk.
@@ -62,11 +62,11 @@ func (r *Reply) grow(n int) {
 	}
 }
 
-// Full reports that appended bytes are dropped, because no client will read them, unless Rollback removes them. Code
-// whose reply is as long as the client asked, not as long as the data, checks it now and then.
+// Full reports whether appended bytes are dropped, because no client will read them. Rollback may end that. A handler
+// whose reply is as long as the client asked, and not as long as the data, checks Full now and then.
 func (r *Reply) Full() bool { return r.full || r.into != nil && r.into.Full() }
 
-// drop drops B's bytes, and counts them as if they were there.
+// drop drops B's bytes, but counts them.
 func (r *Reply) drop() {
 	for i := range r.Lent {
 		r.Lent[i].At = 0
@@ -75,8 +75,8 @@ func (r *Reply) drop() {
 	r.B = r.B[:0]
 }
 
-// refill restores a full reply to its state when it became full. Later bytes are being removed, and new ones may be
-// read again.
+// refill restores a full reply to its state when it became full. The caller is removing later bytes, and a client may
+// read new ones again.
 func (r *Reply) refill() {
 	for i := r.kept; i < len(r.Lent); i++ {
 		if release := r.Lent[i].Release; release != nil {
@@ -135,7 +135,7 @@ func (r *Reply) Discard() {
 	}
 }
 
-// shared returns a function that calls release when it was called parts times. All calls are on one goroutine.
+// shared returns a function that calls release at its call number parts. All calls are on one goroutine.
 func shared(release func(), parts int) func() {
 	if release == nil || parts == 1 {
 		return release

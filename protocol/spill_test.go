@@ -39,7 +39,7 @@ func (l *lender) Outgrown(b []byte) {
 
 func element(i int) string { return fmt.Sprintf("element-%07d", i) }
 
-// poor lends memory that the collector frees, not chunks.
+// poor is a Chunks that lends memory of the Go heap, not chunks.
 type poor struct{ asked int }
 
 func (p *poor) Chunk(n, _ int) ([]byte, func()) {
@@ -49,7 +49,7 @@ func (p *poor) Chunk(n, _ int) ([]byte, func()) {
 
 func (p *poor) Outgrown([]byte) {}
 
-// TestNoMemoryForChunks: a reply without chunks is copied when it has doubled, not with each element.
+// TestNoMemoryForChunks: a reply without chunks is copied each time it has doubled, not with each element.
 func TestNoMemoryForChunks(t *testing.T) {
 	chunks := &poor{}
 	r, want := &Reply{Chunks: chunks}, []byte(nil)
@@ -121,8 +121,8 @@ func TestSpilledMarks(t *testing.T) {
 	}
 }
 
-// TestSpillMovesNothing: a growing long reply is not moved, except its first buffer, which is returned. Each chunk is
-// filled once.
+// TestSpillMovesNothing: a growing long reply is not moved, except for its first buffer, which is returned. Each chunk
+// is filled once.
 func TestSpillMovesNothing(t *testing.T) {
 	chunks := &lender{}
 	r := &Reply{Chunks: chunks}
@@ -141,7 +141,7 @@ func TestSpillMovesNothing(t *testing.T) {
 	}
 }
 
-// TestIntegersSpill: the same holds for a long reply of integers (LPOS). Integers that no client will read cost no
+// TestIntegersSpill: a long reply of integers (LPOS) is not moved either. Integers that no client will read cost no
 // memory.
 func TestIntegersSpill(t *testing.T) {
 	for _, n := range []int64{12_345, -12_345} { // with one check of the room, and without
@@ -191,8 +191,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestRolledBackReplyIsNotFull: a full reply that is rolled back to before it was full continues from there. So a
-// client under CLIENT REPLY OFF is not disconnected for a long reply.
+// TestRolledBackReplyIsNotFull: a full reply that is rolled back to a mark from before it was full continues from
+// there. So a client under CLIENT REPLY OFF is not disconnected for a long reply.
 func TestRolledBackReplyIsNotFull(t *testing.T) {
 	chunks := &lender{limit: 1 << 20}
 	r := &Reply{Chunks: chunks}
@@ -236,7 +236,7 @@ func TestRolledBackReplyIsNotFull(t *testing.T) {
 	}
 }
 
-// TestSealAndDiscard: a sealed reply has only pieces, which free their chunks. A discarded one has freed everything.
+// TestSealAndDiscard: a sealed reply has only pieces, which free their chunks. A discarded reply has freed everything.
 func TestSealAndDiscard(t *testing.T) {
 	for _, n := range []int{0, 1, 9_000, 100_000} {
 		chunks := &lender{}

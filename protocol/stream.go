@@ -8,7 +8,7 @@ import "spindle/internal/invariant"
 //	read buffer:  *3\r\n$3\r\nSET\r\n$1\r\nk\r\n$536870912\r\n | first bytes of the argument
 //	              '------------ head, copied -----------'  '--------> Bulk.Data[:got]
 //
-// Memory grows with the bytes that arrive, not with the announced length: it begins small and becomes eight times as
+// Memory grows with the bytes that arrive, not with the announced length. It begins small and becomes eight times as
 // large whenever it is full. New bytes go to the new memory. With each read, as many old bytes are copied there, so
 // that no single read copies much.
 //
@@ -31,8 +31,9 @@ const (
 	bulkGrowth = 8       // larger steps copy less, smaller ones hold less memory for bytes that may never come
 )
 
-// bulkMemory returns how much memory an argument of size bytes gets when filled of them have come: the smallest step
-// above filled. Steps are size divided by powers of bulkGrowth, so that each step is filled to the same share.
+// bulkMemory returns how much memory an argument of size bytes gets when filled bytes of it have arrived. It is the
+// smallest step above filled. Steps are size divided by powers of bulkGrowth, so that each step is filled to the same
+// share.
 func bulkMemory(size, filled int) int {
 	for n := size; ; {
 		smaller := (n + bulkGrowth - 1) / bulkGrowth
@@ -43,17 +44,18 @@ func bulkMemory(size, filled int) int {
 	}
 }
 
-// Expects returns the memory that Stream needs for Large's argument. buf is what the last Parse left.
+// Expects returns the memory that Stream needs for Large's argument. buf is the rest that the last Parse has left.
 func (p *Parser) Expects(buf []byte) int {
 	at, size, _ := p.Large()
 	return bulkMemory(size, len(buf)-at)
 }
 
-// Stream moves Large's argument into b. b.Data has the size that Expects returns, or the argument's whole size. It
-// takes all of buf, which the last Parse left. Later bytes go to Feed, or to Room and Advance, until one of them
-// reports the request complete. It is then p.Requests, with End 0. In between, Cramped may ask for more memory.
+// Stream moves Large's argument into b. b.Data has the size that Expects returns, or the argument's whole size. Stream
+// takes all of buf, which is the rest that the last Parse has left. Later bytes go to Feed, or to Room and Advance,
+// until Feed reports the request complete. The request is then p.Requests, with End 0. In between, Cramped may ask for
+// more memory.
 //
-// Ownership: b is the request's. The caller calls b.Release after serving it unless Taken; see Served.
+// Ownership: b belongs to the request. The caller calls b.Release after serving it unless Taken; see Served.
 func (p *Parser) Stream(buf []byte, b *Bulk) {
 	at, size, ok := p.Large()
 	invariant.That(ok && len(b.Data) > len(buf)-at || len(b.Data) == size,
@@ -64,8 +66,8 @@ func (p *Parser) Stream(buf []byte, b *Bulk) {
 	p.Feed(buf[at:])
 }
 
-// Cramped returns the memory that the argument needs to continue. 0: there is room; otherwise call Enlarge before the
-// next Feed.
+// Cramped returns how much memory the argument needs to continue, or 0 if there is room. If it is not 0, the caller
+// calls Enlarge before the next Feed.
 func (p *Parser) Cramped() int {
 	if s := &p.stream; s.bulk != nil && s.got == len(s.bulk.Data) && s.got < s.size {
 		return bulkMemory(s.size, s.got)
@@ -116,7 +118,7 @@ func (p *Parser) Streamed() (got, lent, twice int) {
 	return min(s.got, s.size), lent, s.copied
 }
 
-// Begun returns the argument's bytes so far, as far as they are contiguous. They are the bulk's memory.
+// Begun returns the argument's bytes so far, as far as they are contiguous. They lie in the bulk's memory.
 func (p *Parser) Begun() []byte {
 	got, _, _ := p.Streamed()
 	if old := p.stream.old; old != nil { // not all of it has moved
@@ -125,11 +127,11 @@ func (p *Parser) Begun() []byte {
 	return p.stream.bulk.Data[:got]
 }
 
-// Lent reports whether the argument's memory is the handler's.
+// Lent reports whether the argument's memory belongs to the handler.
 func (p *Parser) Lent() bool { return p.stream.bulk != nil && p.stream.bulk.Release != nil }
 
 // Room returns where the argument's next bytes go, for a read directly into it. It is empty if only the CRLF is
-// missing, or when Cramped.
+// missing, or if Cramped is not 0.
 func (p *Parser) Room() []byte {
 	if s := &p.stream; s.got < len(s.bulk.Data) {
 		return s.bulk.Data[s.got:]
@@ -137,14 +139,14 @@ func (p *Parser) Room() []byte {
 	return nil
 }
 
-// Advance tells that n bytes were read into Room. It never completes the request: the CRLF must come through Feed.
+// Advance notes that n bytes were read into Room. It never completes the request: the CRLF must come through Feed.
 func (p *Parser) Advance(n int) {
 	p.stream.got += n
 	p.stream.moveOld(n)
 }
 
-// Feed takes the bytes it needs from buf. n is their number; complete: the request is complete. If Cramped, it takes
-// the rest after Enlarge.
+// Feed takes the bytes that it needs from buf. n is their number, and complete means that the request is complete. If
+// Cramped is not 0, it takes the rest only after Enlarge.
 func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	s := &p.stream
 	n = copy(p.Room(), buf)
@@ -162,7 +164,7 @@ func (p *Parser) Feed(buf []byte) (n int, complete bool) {
 	return n, false
 }
 
-// Replay restores p.Requests from a complete streamed request that the core left undone, to submit it again.
+// Replay restores p.Requests from a complete streamed request that the core has not run, to submit it again.
 func (p *Parser) Replay() {
 	s, into := &p.stream, p.scratch
 	args := collect(s.head, s.count-1, into.args[:0])
@@ -172,7 +174,8 @@ func (p *Parser) Replay() {
 	p.Requests = into.requests
 }
 
-// Served ends a streamed request after its batch was served, or one that will never be complete. It returns its bulk.
+// Served ends a streamed request after its batch was served, or one that will never be complete. It returns the
+// request's bulk.
 func (p *Parser) Served() *Bulk {
 	b := p.stream.bulk
 	p.stream.dropOld()

@@ -25,8 +25,8 @@ import (
 //	c.Send("GET", "a"); c.Send("GET", "b")
 //	a, err := c.Receive()                // pipelined: Receive flushes what is unsent
 type Client struct {
-	// OnPush gets RESP3 pushes as they come; then Receive and Do never return one. If it is nil, Receive returns pushes
-	// in their place. Do, which waits for a reply, appends them to Pushes.
+	// OnPush gets RESP3 pushes as they arrive; then Receive and Do never return one. If it is nil, Receive returns
+	// pushes in their order among the replies, and Do, which waits for a reply, appends them to Pushes.
 	OnPush func(Value)
 	Pushes []Value
 
@@ -57,7 +57,7 @@ func DialTimeout(addr string, timeout time.Duration) (*Client, error) {
 // New makes a client for an existing connection, such as TLS.
 func New(conn net.Conn) *Client { return &Client{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)} }
 
-// SetTimeout bounds each later Flush and Receive; 0: no bound.
+// SetTimeout bounds each later Flush and Receive. 0 means no bound.
 func (c *Client) SetTimeout(d time.Duration) {
 	c.timeout = d
 	if d == 0 {
@@ -71,13 +71,14 @@ func (c *Client) Close() error { return c.conn.Close() }
 // Conn returns the connection, for its addresses and to close one direction.
 func (c *Client) Conn() net.Conn { return c.conn }
 
-// Do sends one request and waits for its reply. An error reply is a Value (see Err); err is the connection's.
+// Do sends one request and waits for its reply. An error reply is a Value (see Err); err is only an error of the
+// connection.
 func (c *Client) Do(args ...any) (Value, error) {
 	c.Send(args...)
 	return c.reply()
 }
 
-// reply is Receive that sets pushes aside.
+// reply is Receive without pushes, which it puts aside.
 func (c *Client) reply() (Value, error) {
 	for {
 		v, err := c.Receive()
@@ -88,7 +89,7 @@ func (c *Client) reply() (Value, error) {
 	}
 }
 
-// Must is Do for tests and tools: it panics on any error, also on an error reply.
+// Must is Do for tests and tools. It panics on any error, also on an error reply.
 func (c *Client) Must(args ...any) Value {
 	v, err := c.Do(args...)
 	if err == nil {
@@ -141,7 +142,7 @@ func (c *Client) Send(args ...any) {
 	}
 }
 
-// SendRaw appends bytes to the output buffer: inline requests, broken ones.
+// SendRaw appends bytes to the output buffer, for inline or broken requests.
 func (c *Client) SendRaw(p []byte) { c.out = append(c.out, p...) }
 
 func (c *Client) bulk(p []byte) {

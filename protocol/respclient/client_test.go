@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// serve accepts a connection, sends reply in pieces of step bytes, and closes. The bytes it received go to got.
+// serve accepts a connection, sends reply in pieces of step bytes, and closes. The bytes that it receives go to got.
 func serve(t *testing.T, reply string, step int) (c *Client, got chan string) {
 	t.Helper()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -37,7 +37,7 @@ func (c *Client) Receive() (Value, error) {
 	}
 }
 
-// ReceiveRaw is Receive that also returns the raw bytes, for transcripts.
+// ReceiveRaw is like Receive and also returns the raw bytes, for transcripts.
 func (c *Client) ReceiveRaw() (Value, []byte, error) {
 	c.record, c.records = nil, true
 	v, err := c.Receive()
@@ -45,7 +45,7 @@ func (c *Client) ReceiveRaw() (Value, []byte, error) {
 	return v, c.record, err
 }
 
-// Reader returns the input after the replies read so far, for data that is not RESP: a snapshot for a replica.
+// Reader returns the input after the replies read so far, for data that is not RESP, such as a snapshot for a replica.
 func (c *Client) Reader() *bufio.Reader { return c.in }
 
 // Pending reports whether bytes were read from the connection that no Receive has returned yet.

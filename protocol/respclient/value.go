@@ -17,7 +17,7 @@ type Value struct {
 	Attrs  []Value // of a | before the reply: keys and values alternate
 }
 
-// Err returns the error reply as an error; nil for every other reply.
+// Err returns the error reply as an error, or nil for every other reply.
 func (v Value) Err() error {
 	if v.Kind == '-' || v.Kind == '!' {
 		return ReplyError(v.Text)
@@ -36,7 +36,7 @@ func (e ReplyError) Code() string {
 	return code
 }
 
-// Strings returns the elements' texts; integers become decimal, nulls "".
+// Strings returns the elements' texts. Integers become decimal, nulls become "".
 func (v Value) Strings() []string {
 	texts := make([]string, len(v.Elems))
 	for i, e := range v.Elems {

@@ -9,8 +9,8 @@ import (
 	"fmt"
 )
 
-// Bounds of a server's replies. Those of strings and lines are far above what a server sends. A client can choose what
-// a script returns, and it shares the connection with other clients.
+// Bounds of a server's replies. The bounds of strings and lines are far above what a server sends. The depth is bounded
+// because a client can choose what a script returns, and shares the connection with other clients.
 const (
 	maxBytes = 4 << 30            // a string, or a line of text
 	maxCount = 1 << 31            // the elements of one aggregate
@@ -40,10 +40,10 @@ const (
 //	    '---- n = 11 ---'  '--- n = 13, not complete ---   the rest comes with the next Scan
 //
 // It keeps no bytes: each Scan gets bytes that it has not seen. A reply may be nested to any depth, because only the
-// number of missing elements is kept. A caller that bounds a reply's length counts what Scan has taken.
+// number of missing elements is kept. A caller that wants to bound a reply's length adds up the results of Scan.
 //
-// scan.S1. How the bytes are cut into Scans changes neither the ends nor the error, nor where it is.
-// scan.S2. A push and an attribute before a reply are frames that end for themselves. Their Kind is '>' or '|'. An
+// scan.S1. How the bytes are cut into Scans changes neither the ends nor the error, nor the error's place.
+// scan.S2. A push and an attribute before a reply are frames with their own ends. Their Kind is '>' or '|'. An
 // attribute inside a reply is a part of it.
 type Scanner struct {
 	Kind    byte    // the first byte of the current reply, or of the last one if none has begun
@@ -63,7 +63,7 @@ type Scanner struct {
 	rest   int64 // bytes of a string that are still missing; bytes of a line that have come
 }
 
-// state says what the next byte belongs to.
+// A state says what the next byte belongs to.
 type state uint8
 
 const (
@@ -80,7 +80,7 @@ const (
 // Scan takes bytes of the current reply from p and returns how many. If the reply ends there, complete is true.
 // Otherwise n is len(p), unless there is an error.
 //
-// Errors: the bytes are no reply. n is the offset of the first wrong byte. The connection is of no use any more.
+// Errors: the bytes are not a reply. n is the offset of the first wrong byte. The connection cannot be used any more.
 // Cost: no allocation; a few ns for a status, a number or a string that is whole in p (BenchmarkScan).
 // Source: the RESP2 and RESP3 specifications. Streamed strings and aggregates are refused; no server sends them.
 func (s *Scanner) Scan(p []byte) (n int, complete bool, err error) {
@@ -103,13 +103,13 @@ func (s *Scanner) Scan(p []byte) (n int, complete bool, err error) {
 // Idle reports whether no reply has begun.
 func (s *Scanner) Idle() bool { return s.left == 0 }
 
-// Reset forgets the current reply, for a scanner's next connection.
+// Reset forgets the current reply, so that the scanner can serve another connection.
 func (s *Scanner) Reset() { *s = Scanner{} }
 
 // shortLine is the longest status that shortReply looks for.
 const shortLine = 24
 
-// shortReply returns the length of a reply that is whole at the start of p; otherwise 0. It knows short statuses,
+// shortReply returns the length of a reply that is whole at the start of p, otherwise 0. It handles short statuses,
 // numbers, nulls, booleans and strings.
 func shortReply(p []byte) int {
 	if len(p) < 4 {
@@ -237,7 +237,7 @@ func (s *Scanner) resume(p []byte) (at int, complete bool, err error) {
 	return at, false, nil
 }
 
-// beginElement takes an element's first byte.
+// beginElement handles an element's first byte.
 func (s *Scanner) beginElement(c byte) error {
 	s.elem = c
 	switch c {
@@ -271,7 +271,7 @@ func (s *Scanner) endElement() bool {
 	return true
 }
 
-// digit takes one byte of a number other than its CR.
+// digit handles one byte of a number other than its CR.
 func (s *Scanner) digit(c byte) error {
 	switch {
 	case c == '-' && s.digits == 0 && !s.minus:
@@ -292,7 +292,7 @@ func (s *Scanner) digit(c byte) error {
 	return nil
 }
 
-// endNumber takes the LF after a number: an integer, or what follows has this length.
+// endNumber handles the LF after a number. The number is an integer reply, or the length of what follows.
 func (s *Scanner) endNumber() error {
 	if s.elem == ':' {
 		s.endElement()
@@ -328,7 +328,7 @@ func (s *Scanner) endNumber() error {
 	return nil
 }
 
-// text takes bytes of a line. ended means that the line's CRLF was among them.
+// text handles bytes of a line. ended means that the line's CRLF was among them.
 func (s *Scanner) text(p []byte) (n int, ended bool, err error) {
 	if s.spell {
 		s.spellWord(p)
@@ -354,7 +354,7 @@ func (s *Scanner) text(p []byte) (n int, ended bool, err error) {
 	return n, false, nil
 }
 
-// spellWord takes an error's first word, up to a space or its CR.
+// spellWord reads an error's first word, up to a space or the CR.
 func (s *Scanner) spellWord(p []byte) {
 	for _, c := range p {
 		if c == ' ' || c == '\r' {
@@ -395,7 +395,7 @@ func refusalOf(word []byte) Refusal {
 func wrongByte(c byte, where string) error { return fmt.Errorf("byte %q %s", c, where) }
 
 // shortHeader reads kind, one to nine digits, CR and LF at the start of p. It returns the number and the offset after
-// them. For everything else n is -1: incomplete, wrong, or unusual.
+// them. For an incomplete, wrong or unusual header n is -1.
 func shortHeader(p []byte, kind byte) (n, next int) {
 	if len(p) < 4 || p[0] != kind {
 		return -1, 0

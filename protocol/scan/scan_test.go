@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// scanAll cuts wire into replies with Scans of the given sizes (the last one repeats). It returns a line for each end
-// and for the error.
+// scanAll splits wire into replies with Scans of the given sizes (the last size repeats). It returns a line for each
+// end and for the error.
 func scanAll(t testing.TB, wire []byte, cuts []int) (got []string) {
 	t.Helper()
 	var s Scanner
@@ -62,7 +62,7 @@ var noReplies = []string{
 	"*4294967296\r\n", "%2147483648\r\n", "#x\r\n", "#tt\r\n", "_x\r\n", "*1\r\n>0\r\n", "*2\r\n:1\r\nOK\r\n",
 }
 
-// TestScan finds the ends of replies that follow each other, at any cut.
+// TestScan: Scan finds the ends of replies that follow each other, at any cut.
 func TestScan(t *testing.T) {
 	var want []string
 	at := 0
@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// plainEnd is Scan for a reply that is whole in p, written in the simplest way. It returns -1 for everything else.
+// plainEnd is the simplest form of Scan, for a reply that is whole in p. It returns -1 for everything else.
 func plainEnd(p []byte, nested bool) int {
 	line, rest, found := bytes.Cut(p, []byte("\r\n"))
 	if !found || len(line) == 0 {
