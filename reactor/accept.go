@@ -19,12 +19,13 @@ import (
 // An acceptor takes connections from the listeners and gives them to loops.
 //
 // It has an epoll instance that watches the listeners. A loop, or a goroutine, watches that instance as one descriptor.
-// So a new connection comes between the events of others, and Rebind changes listeners without the loop.
+// So a new connection is one event among the loop's others, and Rebind can change listeners without the loop.
 //
 // reactor.A1. accept runs on one goroutine, and never after close has returned.
-// reactor.A2. A listener's descriptor is closed and accepted from under mu, so that no other descriptor
-// of the same number is accepted from.
-// reactor.A3. mu is not held while a connection is opened: that may take a turn, and Rebind holds one.
+// reactor.A2. mu is held while a listener's descriptor is closed or accepted from. So accept never uses another
+// descriptor with the same number.
+// reactor.A3. mu is not held while a connection is opened, because that may take a turn, and the caller of Rebind holds
+// one.
 type acceptor struct {
 	reactor   *Reactor
 	poll      int        // epoll
@@ -40,10 +41,11 @@ type acceptor struct {
 }
 
 // acceptPause is how long a listener rests after the process ran out of descriptors or memory. A failed accept leaves
-// its socket readable, so that trying again at once would spin.
+// its socket readable, so an immediate retry would spin.
 const acceptPause = 100 * time.Millisecond
 
-// acceptedAtOnce bounds what one listener takes before the others, and the loop's connections, are looked at.
+// acceptedAtOnce bounds how many connections one listener accepts before the other listeners and the loop's connections
+// are served.
 const acceptedAtOnce = 16
 
 func newAcceptor(r *Reactor, listeners []*listener) (*acceptor, error) {
@@ -77,7 +79,7 @@ func (a *acceptor) addrs() []string {
 	return addrs
 }
 
-// listening has the listeners, by kind.
+// listening returns the listeners, by kind.
 func (a *acceptor) listening() (all []Listening) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -122,7 +124,7 @@ func (a *acceptor) begin() error {
 	return a.reactor.back.accept(a)
 }
 
-// accept takes what waits at the listeners, without waiting itself. It says whether it may be called again
+// accept accepts the waiting connections of all listeners, and does not wait. It reports whether it may be called again
 // (reactor.A1).
 func (a *acceptor) accept() (open bool) {
 	a.accepting.Lock()
@@ -156,7 +158,7 @@ func (a *acceptor) find(fd int) *listener {
 	return nil
 }
 
-// take accepts what waits at l.
+// take accepts the waiting connections of l.
 func (a *acceptor) take(l *listener) {
 	most := acceptedAtOnce
 	if l.tls {
@@ -172,7 +174,7 @@ func (a *acceptor) take(l *listener) {
 			return
 		case unix.EINTR, unix.ECONNABORTED, unix.ECONNRESET, unix.EPROTO, unix.EPERM,
 			unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.ENOPROTOOPT, unix.EOPNOTSUPP:
-			// That connection is gone; those after it are not.
+			// The client has closed this connection already. The next ones may be good.
 		case unix.EBADF, unix.EINVAL:
 			return // rebound or closing
 		default:
@@ -196,7 +198,7 @@ func (a *acceptor) acceptOne(l *listener) (fd int, peer unix.Sockaddr, err error
 	return unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 }
 
-// rest takes l out of the epoll instance for acceptPause.
+// rest removes l from the epoll instance for acceptPause.
 func (a *acceptor) rest(l *listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -213,7 +215,7 @@ func (a *acceptor) rest(l *listener) {
 	})
 }
 
-// rebind replaces the listeners of TCP and TLS. Those that stay the same are not touched.
+// rebind replaces the listeners of TCP and TLS. It keeps listeners whose address stays the same.
 func (a *acceptor) rebind(bind []string, port, tlsPort int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,7 +236,7 @@ func (a *acceptor) rebind(bind []string, port, tlsPort int) error {
 			old = append(old, l)
 		}
 	}
-	// Closed first: a port cannot be opened twice. On an error the old ones are opened again.
+	// The old listeners are closed first, because a port cannot be opened twice. On an error they are opened again.
 	closeAll(old)
 	var fresh []*listener
 	var err error
@@ -262,7 +264,7 @@ func (a *acceptor) rebind(bind []string, port, tlsPort int) error {
 	return err
 }
 
-// listenAnew listens at bind, which names an address that this machine has if it names any.
+// listenAnew listens at bind. If bind names any addresses, at least one of them must be an address of this machine.
 func listenAnew(o *Options, bind []string, port int,
 	listen func(*Options, []string, int) ([]*listener, error)) ([]*listener, error) {
 	fresh, err := listen(o, bind, port)
@@ -272,7 +274,7 @@ func listenAnew(o *Options, bind []string, port int,
 	return fresh, err
 }
 
-// reopen listens again where old listeners did.
+// reopen listens again at the addresses of old.
 func (a *acceptor) reopen(old []*listener) []*listener {
 	var again []*listener
 	for _, l := range old {
@@ -301,10 +303,10 @@ func (a *acceptor) close() {
 	}
 }
 
-// A door is where a loop accepts.
+// A door lets a loop accept connections.
 type door struct{ leads atomic.Pointer[acceptor] }
 
-// knocked says that fd is the acceptor's, and accepts what waits.
+// knocked reports whether fd belongs to the acceptor. If so, it accepts the waiting connections.
 func (d *door) knocked(fd int) bool {
 	a := d.leads.Load()
 	if a == nil || fd != a.poll {
@@ -314,8 +316,8 @@ func (d *door) knocked(fd int) bool {
 	return true
 }
 
-// admitted gives an accepted connection to its loop: at once if that is the first, which accepts, and its handshake has
-// not taken it elsewhere.
+// admitted gives an accepted connection to its loop. It does so at once if that is the first loop, on which accept
+// runs. A connection that had a TLS handshake comes from another goroutine, so it goes by mail.
 func admitted(c *conn) {
 	if c.loop.id == 0 && c.tls == nil {
 		c.loop.host.(opener).enter(c)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Worded exactly as clients already match it.
+// The exact text that clients match.
 const tooManyClients = "-ERR max number of clients reached\r\n"
 
 // admit gives an accepted socket to a loop, or refuses it.
@@ -36,19 +36,19 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	r.back.adopt(c)
 }
 
-// lost is for a connection that no loop ever opened.
+// lost reports the error of a connection that no loop has opened.
 func (r *Reactor) lost(err error) {
 	r.options.Logf(Warning, "Giving a connection to its loop: %v", err)
 	r.forget()
 }
 
-// forget counts a connection off that is closed and was never opened.
+// forget stops counting a connection that was closed and never opened.
 func (r *Reactor) forget() {
 	r.open.Add(-1)
 	r.gone.Done()
 }
 
-// newConn is a connection before its loop knows it.
+// newConn returns a connection that no loop knows yet.
 func newConn(fd int, peer unix.Sockaddr, l *listener) *conn {
 	c := &conn{link: link{fd: fd}, local: l.local, unix: l.unix}
 	if l.unix {
@@ -78,10 +78,12 @@ func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// keepAlive has the kernel ask a silent peer after the given seconds, and give it up after as many again; 0: never.
+// keepAlive makes the kernel probe a silent peer after the given seconds, and drop it after as many again. 0 means
+// never.
 //
-// Accepted sockets inherit that from the listener, which costs nothing. After a change, those that were waiting already
-// have the old value: until the queue has been empty once, it is set for each.
+// Accepted sockets inherit the value from the listener, which costs nothing. After a change, connections that already
+// wait in the queue have the old value. So until the queue has been empty once, keepAlive sets the value for each
+// socket.
 func (l *listener) keepAlive(fd, seconds int) {
 	if l.unix {
 		return

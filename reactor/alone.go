@@ -6,9 +6,9 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A runner is the goroutine that works on a loop and its connections, in builds that check.
+// A runner is the goroutine that works on a loop and its connections, in builds with checks.
 //
-// reactor.T3. All that is for a loop's goroutine is done by the first that did so, until that one leaves the loop.
+// reactor.T3. The first goroutine that does the loop's work does all of it, until that goroutine leaves the loop.
 type runner struct{ is atomic.Uintptr }
 
 // leave lets another goroutine work on the loop.
@@ -18,7 +18,7 @@ func (r *runner) leave() {
 	}
 }
 
-// assertOn panics unless the calling goroutine is the loop's (reactor.T3), in builds that check.
+// assertOn panics unless the calling goroutine is the loop's (reactor.T3), in builds with checks.
 func (l *loop) assertOn() {
 	if !invariant.Enabled {
 		return

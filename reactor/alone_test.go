@@ -4,7 +4,7 @@ package reactor
 
 import "testing"
 
-// TestAnotherGoroutine: only one goroutine works on a loop, until it leaves it (reactor.T3).
+// TestAnotherGoroutine: only one goroutine may work on a loop, until it leaves the loop (reactor.T3).
 func TestAnotherGoroutine(t *testing.T) {
 	l := newLoop(&Reactor{}, 0)
 	l.kit = newKit(1)

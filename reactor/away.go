@@ -7,25 +7,25 @@ import (
 	"spindle/protocol"
 )
 
-// Batches that are away: with several loops a batch that finds the turn taken is published, and the turn's holder runs
-// it (protocol.Outbox). The loop serves other sockets meanwhile.
+// This file handles batches that are away. With several loops, a batch that finds the turn taken is published, and the
+// turn's holder runs it (protocol.Outbox). The loop serves other sockets meanwhile.
 //
 //	       Offer: the turn is taken          Back
 //	loop ────────────────────────────▶ away ──────▶ bring: deliver, then what has come for the connection meanwhile
 //
 // reactor.Y1. A connection is away from Offer until bring. Meanwhile the loop neither reads its socket, nor writes its
-// output, nor closes it. Events and mails for it are kept in the frame.
+// output, nor closes it. Events and mails for the connection are kept in the frame.
 // reactor.Y2. The frame goes with the batch: the bytes, the parsed requests and the parser stay as they are.
-// reactor.Y3. A loop that has batches away does not sleep before it has asked the handler to rest: see rest.
+// reactor.Y3. A loop that has batches away does not sleep before it has announced that in its outbox: see rest.
 
-// A frame is what one batch needs from its bytes to its replies.
+// A frame holds everything that one batch needs, from its bytes to its replies.
 type frame struct {
 	buffer  []byte // for the bytes read (reactor.L2); nil for netpoll
 	scratch protocol.Scratch
 	parser  *protocol.Parser // for connections without a half-read request
 	batch   protocol.Batch
 
-	// While the batch is away:
+	// Used while the batch is away:
 	c        *conn
 	used     *protocol.Parser // that has parsed it
 	bytes    []byte           // begin with the batch's requests
@@ -48,7 +48,7 @@ const (
 	watching = 300 // looks at a published batch before the loop continues: less than a microsecond
 )
 
-// offer has the handler run the batch. away: another goroutine may do so at any time, until bring.
+// offer lets the handler run the batch. If away is true, another goroutine may run it at any time, until bring.
 func (c *conn) offer(b *protocol.Batch) (away bool) {
 	l := c.loop
 	if len(l.away) >= awayMost {
@@ -80,7 +80,7 @@ func (c *conn) takeOutgrown(f *frame) {
 	f.outgrown = f.outgrown[:0]
 }
 
-// leave keeps what serveRounds needs when the batch is back, and takes another frame.
+// leave stores what serveRounds needs when the batch is back, and gives the loop another frame.
 func (c *conn) leave(p *protocol.Parser, buf []byte, parsed, round int) {
 	l, f := c.loop, c.away
 	f.c, f.used, f.bytes, f.parsed, f.round = c, p, buf, parsed, round
@@ -105,7 +105,7 @@ func (l *loop) hasBack() bool {
 	return false
 }
 
-// bringBack takes the batches that have come back.
+// bringBack handles the batches that have come back.
 func (l *loop) bringBack() {
 	l.outbox.Wake()
 	for i := 0; i < len(l.away); {
@@ -166,7 +166,7 @@ func (l *loop) bring(f *frame) {
 // A socketHost is a host that reads its sockets itself, after their events.
 type socketHost interface{ event(fd int, events uint32) }
 
-// A lender is a host whose own buffers batches point into.
+// A lender is a host into whose own buffers batches point.
 type lender interface{ takeBack(buffer int) }
 
 // rest prepares a sleep while batches are away. It returns false if one has come back meanwhile (protocol.S3).
@@ -183,7 +183,7 @@ func (l *loop) rest() bool {
 // keepFor keeps a mail for a connection that is away (reactor.Y1).
 func (f *frame) keepFor(m mail) { f.mails = append(f.mails, m) }
 
-// takeMails returns what keepFor has kept.
+// takeMails returns the mails that keepFor has kept.
 func (f *frame) takeMails() []mail {
 	mails := slices.Clone(f.mails)
 	clear(f.mails)

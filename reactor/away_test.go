@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// apart has serveHandler run most batches on other goroutines than their loop's.
+// apart makes serveHandler run most batches on goroutines other than their loop's.
 var apart bool
 
 // An awayHandler is a Combiner that publishes most batches. Its own goroutines run them, at once or slightly later.

@@ -6,16 +6,16 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Read chunks: where bytes lie between the socket and the handler.
+// This file has the read chunks: the memory of bytes between the socket and the handler.
 //
-// reactor.L1. A request's arguments are views. Bytes served as they came are in the loop's read buffer, or one of its
-// ring. Bytes that had to wait are in the connection's chunk, long arguments in a Bulk. The views hold until
-// Handler.Serve returns.
+// reactor.L1. A request's arguments point into memory of the loop. Bytes that are served as they arrive lie in the
+// loop's read buffer, or in a buffer of its ring. Bytes that had to wait lie in the connection's chunk, long arguments
+// in a Bulk. The arguments are valid until Handler.Serve returns.
 // reactor.L2. The read buffer belongs to the loop and is overwritten by the next read of any connection. A buffer of
 // the ring goes back to the kernel when its bytes have been served (uring.B1).
 // reactor.L3. A connection leases a chunk from the loop's pool while it holds bytes that were not served. An idle
 // connection has no buffer.
-// reactor.L4. Builds that check fill released memory with 0xDB, so that a view kept too long is seen at once.
+// reactor.L4. Builds with checks fill released memory with 0xDB, so that an argument used too late is noticed at once.
 
 const (
 	chunkMin  = 4 << 10
@@ -23,7 +23,7 @@ const (
 	chunkIdle = 4 << 20 // bytes of idle chunks a loop keeps
 )
 
-// A chunkPool lends chunks of powers of two, the one used last first.
+// A chunkPool lends chunks whose sizes are powers of two. It lends the most recently used chunk first.
 type chunkPool struct {
 	free  [9][][]byte // 4 KB … 1 MB
 	bytes int
@@ -56,12 +56,12 @@ func (p *chunkPool) giveBack(b []byte) {
 	p.free[class] = append(p.free[class], b)
 }
 
-// chunkClass is the class of the smallest chunk that holds n bytes.
+// chunkClass returns the class of the smallest chunk that holds n bytes.
 func chunkClass(n int) int {
 	return max(0, bits.Len(uint(n-1))-12)
 }
 
-// poison marks released memory in builds that check (reactor.L4).
+// poison overwrites released memory in builds with checks (reactor.L4).
 func poison(b []byte) {
 	if !invariant.Enabled {
 		return
@@ -81,7 +81,7 @@ func (c *conn) keep(data []byte) {
 	c.pending = append(c.pending, data...)
 }
 
-// room makes the chunk hold n more bytes without growing. Served bytes are dropped when that helps.
+// room makes room for n more bytes in the chunk. It drops the served bytes if that helps.
 func (c *conn) room(n int) {
 	have := len(c.pending) - c.served
 	if c.pending == nil {
@@ -102,17 +102,17 @@ func (c *conn) room(n int) {
 	c.pending, c.served = c.pending[:have], 0
 }
 
-// An argument of chunkExact bytes or more gets a chunk of its size, which no pool takes back. Up to chunkAtOnce
-// it gets that as soon as its length is known. A longer one has to send half of it first: a header alone must not cost
-// much.
+// An argument of chunkExact bytes or more gets a chunk of its exact size, which no pool takes back. Up to chunkAtOnce,
+// it gets this chunk as soon as its length is known. A longer argument gets it when half of it has arrived, because a
+// header alone must not cost much.
 const (
 	chunkExact  = 64 << 10
 	chunkAtOnce = 256 << 10
 )
 
-// grow returns a larger chunk, for have bytes and n more. It is at least twice as large, so that a byte is copied a
-// bounded number of times. For a long argument that began recently it has the argument's size: the waiting bytes must
-// not cost twice their number.
+// grow returns a larger chunk, for have bytes and n more. The chunk is at least twice as large, so that a byte is
+// copied a bounded number of times. For a long argument that began recently, the chunk has the argument's size: waiting
+// bytes must not cost twice their number.
 func (c *conn) grow(have, n int) []byte {
 	double := max(have+n, have*2)
 	if p := c.parser; p != nil && p.Awaited() >= max(have/4, chunkExact) && p.Need() >= have+n &&

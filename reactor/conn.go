@@ -8,16 +8,16 @@ import (
 	"spindle/protocol"
 )
 
-// A conn is one connection, on one loop for its whole life. It has three parts, each with its states drawn: input
-// (input.go), output (output.go) and link (link.go).
+// A conn is one connection, on one loop for its whole life. It has three parts, and the file of each draws its states:
+// input (input.go), output (output.go) and link (link.go).
 //
 //	socket ─▶ received ─▶ serve ─▶ Parser.Parse ─▶ run ─▶ Handler.Serve ─▶ deliver ─▶ out ─▶ flush ─▶ socket
 //	              │ cannot run yet                                            ▲
 //	              └▶ pending: a chunk                     Post, PostReply ────┘ (mailbox)
 //
 // reactor.C1. Only the loop's goroutine touches a conn, except the atomic fields.
-// reactor.C2. After its peer has gone a connection ends when its complete requests have run. It ends earlier if one of
-// them waits for an event that may never come.
+// reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
+// of them waits for an event that may never come.
 type conn struct {
 	loop *loop
 	link
@@ -57,7 +57,7 @@ type conn struct {
 
 var _ protocol.Conn = (*conn)(nil)
 
-// A life says how near a connection is to its end.
+// A life is the stage of a connection, from open to closed.
 //
 //	          the peer has gone; requests wait to run
 //	 open ────────────────────────────────────────────▶ orphaned ── they have run ──▶ closed
@@ -66,7 +66,8 @@ var _ protocol.Conn = (*conn)(nil)
 //	closing ── its output has left ──▶ closed           leaving ── output or requests ──┘
 //	                                                               have left or run
 //
-// Close(false), a limit and a broken socket end it at once, from any state. While open or orphaned it takes requests.
+// Close(false), a limit and a broken socket end the connection at once, from any state. It takes requests only while it
+// is open or orphaned.
 type life uint8
 
 const (
@@ -77,7 +78,7 @@ const (
 	lifeClosed
 )
 
-// lifeAfter has a bit for each state that may follow a state.
+// lifeAfter has, for each state, a bit for each state that may follow.
 var lifeAfter = [...]uint8{
 	lifeOpen:     1<<lifeOrphaned | 1<<lifeClosing | 1<<lifeClosed,
 	lifeOrphaned: 1<<lifeOrphaned | 1<<lifeLeaving | 1<<lifeClosed,
@@ -86,7 +87,7 @@ var lifeAfter = [...]uint8{
 	lifeClosed:   1 << lifeClosed,
 }
 
-// become changes the life. lifeOrphaned is for an open connection, or one that is orphaned already.
+// become changes the life. lifeOrphaned is allowed only for an open or orphaned connection.
 func (c *conn) become(to life) {
 	if invariant.Enabled {
 		invariant.That(lifeAfter[c.life]&(1<<to) != 0, "a connection's life goes from %d to %d", c.life, to)
@@ -103,7 +104,7 @@ func (c *conn) isClosing() bool { return c.life == lifeClosing || c.life == life
 // isGone reports whether the peer has gone, and the connection closes when its requests have run (reactor.C2).
 func (c *conn) isGone() bool { return c.life == lifeOrphaned || c.life == lifeLeaving }
 
-// readMail does what a mail asks of the connection.
+// readMail carries out a mail for the connection.
 func (c *conn) readMail(m *mail) {
 	c.loop.assertOn()
 	switch m.kind {
@@ -139,7 +140,7 @@ func (c *conn) readMail(m *mail) {
 	}
 }
 
-// waitFor is what a post waits for. The stream of a replica waits for no replica.
+// waitFor returns what the bytes of a post must wait for. The stream of a replica does not wait for replicas.
 func (c *conn) waitFor(m *mail) wait {
 	w := wait{turn: m.turn}
 	if c.leveler != nil && protocol.Class(c.class.Load()) != protocol.ClassReplica {
@@ -149,7 +150,7 @@ func (c *conn) waitFor(m *mail) wait {
 	return w
 }
 
-// resume has the loop serve the undone requests, at the connection's next turn in loop.ready and not during another
+// resume lets the loop serve the undone requests, when the connection comes up in loop.ready and not during another
 // batch.
 func (c *conn) resume() {
 	c.setFlow(flowMore)
@@ -186,7 +187,7 @@ func (c *conn) open() {
 	}
 }
 
-// closeAfterOutput takes no more requests, and closes when the present output has left.
+// closeAfterOutput accepts no more requests, and closes the connection when the present output has been sent.
 func (c *conn) closeAfterOutput() {
 	if c.life == lifeClosed {
 		return
@@ -203,7 +204,7 @@ func (c *conn) closeAfterOutput() {
 	}
 }
 
-// close ends the connection at once. Output of this iteration that the socket takes without waiting still leaves.
+// close ends the connection at once. Output of this iteration is still sent if the socket takes it without waiting.
 func (c *conn) close() {
 	c.loop.assertOn()
 	if c.life == lifeClosed {
@@ -216,7 +217,7 @@ func (c *conn) close() {
 	c.discard()
 }
 
-// discard is close without a last write.
+// discard is like close, but does not write the last output.
 func (c *conn) discard() {
 	l := c.loop
 	invariant.That(c.away == nil, "reactor.Y1: a connection ends while its batch is away")
@@ -249,7 +250,7 @@ func (c *conn) discard() {
 	l.reactor.forget()
 }
 
-// hangup is the backend's report that the peer has closed or the connection broke.
+// hangup is called by the backend when the peer has closed or the connection has broken.
 func (c *conn) hangup() {
 	if c.waits() && c.isOpen() {
 		c.become(lifeOrphaned) // goOn closes it
@@ -264,7 +265,7 @@ func (c *conn) RemoteAddr() string { return c.remote }
 func (c *conn) Unix() bool         { return c.unix }
 func (c *conn) Loopback() bool     { return c.loopback }
 
-// PeerCertificate is protocol.PeerCertificate.
+// PeerCertificate implements protocol.PeerCertificate.
 func (c *conn) PeerCertificate() *x509.Certificate {
 	if c.tls == nil {
 		return nil
@@ -276,7 +277,7 @@ func (c *conn) PeerCertificate() *x509.Certificate {
 	return state.PeerCertificates[0]
 }
 
-// Secure reports whether the connection is under TLS: protocol.IsSecure.
+// Secure reports whether the connection is under TLS, for protocol.IsSecure.
 func (c *conn) Secure() bool      { return c.tls != nil }
 func (c *conn) LastActive() int64 { return c.lastMoved.Load() }
 

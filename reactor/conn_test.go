@@ -29,7 +29,7 @@ func TestPipelineIsAnsweredInOrder(t *testing.T) {
 	})
 }
 
-// However the network cuts the bytes, the answers are the same.
+// However the network cuts the bytes, the replies are the same.
 func TestAnySplitReadsTheSame(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -72,7 +72,7 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 	})
 }
 
-// Only the bytes that a long argument lacks are copied. The requests that came with them are served where they lie.
+// Only the bytes that a long argument lacks are copied. Requests that arrive after it are served in place.
 func TestLacking(t *testing.T) {
 	for _, x := range []struct{ size, come, want int }{
 		{20_000, 5_000, 15_000}, {longArgument, 1, longArgument - 1}, {longArgument - 1, 1, 60_000}, {20_000, 19_999, 1},
@@ -92,7 +92,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// A post decided in an earlier turn comes before the reply of a later one, and the other way round.
+// A post of an earlier turn comes before the reply of a later one, and the other way round.
 func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -101,7 +101,8 @@ func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 		listener.send(command("NAME", "ear"))
 		listener.expect("+OK\r\n")
 		ear := h.named("ear")
-		// One counter, moved inside turns only: by the listener's own requests, and by turns of others that post.
+		// One counter is increased inside turns only: by the listener's own requests, and by turns of other goroutines
+		// that post.
 		const rounds = 1500
 		var wg sync.WaitGroup
 		for range 3 {
@@ -143,7 +144,8 @@ func TestHeldConnectionResumes(t *testing.T) {
 		p.expectNothing(20 * time.Millisecond)
 		h.named("me").c.Resume()
 		p.expect("$5\r\nafter\r\n$4\r\nhalf\r\n+OK\r\n")
-		// Not done at all: the same request is served again, streamed or not, come at once or not.
+		// The request is not done at all, so it is served again. It is streamed or not, and arrives at once or in
+		// parts.
 		for _, size := range []int{10, 2 * longArgument, 100_000} {
 			ask := command("LATER", strings.Repeat("v", size))
 			p.sendCut(ask[:len(ask)-8], ask[len(ask)-8:]+command("PING"))
@@ -158,7 +160,7 @@ func TestHeldConnectionResumes(t *testing.T) {
 	})
 }
 
-// A blocked client that hangs up is noticed although nothing of it is served.
+// A blocked client that hangs up is noticed although none of its requests is served.
 func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -192,8 +194,8 @@ func TestCloseAfterOutput(t *testing.T) {
 	})
 }
 
-// A protocol error is answered after earlier replies, but not to a client that wants no replies. The connection ends
-// either way.
+// The reply to a protocol error comes after earlier replies. A client that wants no replies does not get it. The
+// connection ends either way.
 func TestProtocolErrorEndsAConnection(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		for before, want := range map[string]string{
@@ -213,8 +215,8 @@ func TestProtocolErrorEndsAConnection(t *testing.T) {
 	})
 }
 
-// A request that was half parsed when its connection ended never becomes a part of the next one's requests, although
-// they share the loop's parser.
+// A half-parsed request of a connection that has ended never becomes a part of the next connection's requests, although
+// both use the loop's parser.
 func TestNextConnectionStartsClean(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
@@ -236,7 +238,7 @@ func TestNextConnectionStartsClean(t *testing.T) {
 	})
 }
 
-// 64 MB arrive in time and memory linear in their size, and are the handler's to keep.
+// 64 MB arrive in time and memory linear in their size, and the handler may keep them.
 func TestBigArgument(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -261,7 +263,7 @@ func TestBigArgument(t *testing.T) {
 	})
 }
 
-// A lent reply leaves piece by piece; its release runs once.
+// A lent reply is sent piece by piece; its release runs once.
 func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -293,14 +295,14 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 32<<20 })
 		p.Close()
 		eventually(t, "all released", func() bool { return r.Stats().Open == 0 && h.lentFreed.Load() == 4 })
-		// Later posts to it are given back, too.
+		// Later posts to the connection are released, too.
 		me.c.PostReply(9999, &protocol.Reply{Lent: []protocol.Lent{{Data: []byte("x"),
 			Release: func() { h.lentFreed.Add(1) }}}})
 		eventually(t, "the late one too", func() bool { return h.lentFreed.Load() == 5 })
 	})
 }
 
-// TestLastActiveCountsWrites: a client that only takes what it is sent, however slowly, is not idle.
+// TestLastActiveCountsWrites: a client that only receives, however slowly, is not idle.
 func TestLastActiveCountsWrites(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()

@@ -11,7 +11,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Nothing on the way of a request allocates in steady state, gnet's gathering of many connections included.
+// Nothing on the way of a request allocates in steady state, also when gnet gathers many connections.
 func TestRequestsDoNotAllocate(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -61,7 +61,7 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 	}
 }
 
-// An idle loop that keeps its P in a raw wait neither holds up the collector nor other goroutines.
+// An idle loop that keeps its P in a raw wait delays neither the collector nor other goroutines.
 func TestIdleLoopsDelayNoGoroutine(t *testing.T) {
 	for _, b := range []Backend{Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {

@@ -2,8 +2,8 @@ package reactor
 
 import "testing"
 
-// However many connections are ready at once, they share few reply buffers: those that have theirs are flushed before
-// too many others get one.
+// However many connections are ready at once, they share few reply buffers. Connections that have a buffer are flushed
+// before too many others get one.
 func TestManyConnectionsShareBuffers(t *testing.T) {
 	const clients = 6 * crowd
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {

@@ -4,17 +4,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Edges: how the loops of gnet and epoll read their sockets.
+// This file has the edges: how the loops of gnet and epoll read their sockets.
 //
-// A socket is entered once, edge-triggered, for bytes and for the peer's end. After it has been full for the first time
-// it also reports room to write. The kernel so need not look again at each socket that it has reported.
+// A socket is registered once, edge-triggered, for bytes and for the peer's end. After it has been full for the first
+// time it also reports room to write. So the kernel need not check again each socket that it has reported.
 //
-// reactor.E1. readable stays set until a read has brought less than was asked for. Only then the next byte makes an
-// event.
-// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held. Resume puts a held one
-// there.
+// reactor.E1. readable stays set until a read brings less than was asked for. Only then the next byte makes an event.
+// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held. Resume moves a held one to
+// loop.ready.
 // reactor.E3. An event may be for a socket that was closed earlier in the iteration, and whose descriptor is in use
-// again. A read or a write shows whether there are bytes or room. For the peer's end the socket itself is asked.
+// again. A read or a write shows whether there are bytes or room. To learn of the peer's end, the loop asks the socket
+// itself.
 
 // sockets are the connections of one loop, by descriptor. On the loop.
 type sockets struct {
@@ -29,7 +29,7 @@ type poller interface {
 	AddWrites(fd int) error // for room to write, too. fd has been added
 }
 
-// heldBytes is how much input of a held connection is read. The rest waits in the socket.
+// heldBytes bounds the input that is read from a held connection. The rest waits in the socket.
 const heldBytes = 64 << 10
 
 func newSockets(l *loop, p poller) sockets {
@@ -37,7 +37,7 @@ func newSockets(l *loop, p poller) sockets {
 	return sockets{loop: l, poll: p}
 }
 
-// enter takes c's socket into the loop and opens c.
+// enter registers c's socket with the poller and opens c.
 func (s *sockets) enter(c *conn) {
 	if err := s.poll.Add(c.fd); err != nil {
 		unix.Close(c.fd)
@@ -67,7 +67,8 @@ func (s *sockets) drop(c *conn) {
 	unix.Close(c.fd)
 }
 
-// watchWrite has the edge of a socket that takes bytes again reported, from the first time it is full.
+// watchWrite requests an event when c's socket takes bytes again. It does so once, the first time that the socket is
+// full.
 func (s *sockets) watchWrite(c *conn) {
 	if c.writes {
 		return
@@ -85,13 +86,13 @@ func (s *sockets) event(fd int, events uint32) {
 	if fd >= len(s.conns) || s.conns[fd] == nil {
 		return // closed by an earlier event of this iteration
 	}
-	// One that has more to do has its turn in loop.ready first (reactor.C2).
+	// A connection that has more to do waits for its place in loop.ready (reactor.C2).
 	if c := s.conns[fd]; c.reported(events) && c.flow != flowMore {
 		s.readMore(c)
 	}
 }
 
-// reported handles what a poller reports about c's socket. It returns whether the socket is to be read.
+// reported handles a poller's events for c's socket. It reports whether the socket must be read.
 func (c *conn) reported(events uint32) (reads bool) {
 	if c.away != nil {
 		c.away.events |= events // reactor.Y1
@@ -117,7 +118,7 @@ func (c *conn) reported(events uint32) (reads bool) {
 	return true
 }
 
-// endOf asks the socket for its end: bits of ended, which poll(2) shares with epoll.
+// endOf asks the socket whether the peer has ended. It returns bits of ended, which poll(2) shares with epoll.
 func endOf(fd int) uint32 {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	if n, err := unix.Poll(p[:], 0); n != 1 || err != nil {
@@ -129,7 +130,7 @@ func endOf(fd int) uint32 {
 // readMore implements reader.
 func (s *sockets) readMore(c *conn) { c.readMore(s.loop.buffer[:firstRead], s.loop.buffer) }
 
-// readMore reads once into first from a socket that may hold bytes, and more into rest if a long argument is awaited.
+// readMore reads from a socket that may hold bytes: once into first, and more into rest if a long argument is awaited.
 func (c *conn) readMore(first, rest []byte) {
 	if !c.isOpen() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
 		return

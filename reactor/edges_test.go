@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket that has sent more than one read takes is read to its end, also when nothing more comes that could raise
-// an edge.
+// A socket with more bytes than one read takes is read to its end, also when no later byte could raise an edge.
 func TestEdgesAreReadToTheEnd(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
@@ -44,7 +43,7 @@ func TestEdgesAreReadToTheEnd(t *testing.T) {
 	}
 }
 
-// The end of a peer may be reported for a socket that had the descriptor before. It then ends no connection
+// An event about a peer's end may belong to a socket that had the descriptor before. It then ends no connection
 // (reactor.E3).
 func TestEventOfAnEarlierSocket(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
@@ -75,7 +74,7 @@ func onLoop(t *testing.T, l *loop, f func()) {
 	<-done
 }
 
-// A guestHost runs a function where a socket would be entered.
+// A guestHost runs a function at the point where a socket would be registered.
 type guestHost struct {
 	host
 	f func()
@@ -83,7 +82,7 @@ type guestHost struct {
 
 func (g guestHost) enter(*conn) { g.f() }
 
-// An end that comes together with the last bytes is heard, however many these are.
+// The end of a peer that comes together with its last bytes is noticed, however many bytes these are.
 func TestEndAfterManyBytes(t *testing.T) {
 	for _, n := range []int{1, readBuffer, 5 * readBuffer} {
 		h := newTestHandler()

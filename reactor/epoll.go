@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The epoll backend: loops without a library. edges.go reads their sockets.
+// The epoll backend has loops that use no library. edges.go reads their sockets.
 type epollHost struct {
 	sockets
 	*doorbell
@@ -26,7 +26,7 @@ func newEpollHost(l *loop) (ownHost, error) {
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
-	// Edge-triggered, so that it never has to be read.
+	// The bell is edge-triggered, so that it never has to be read.
 	if err = h.watch(unix.EPOLL_CTL_ADD, h.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		unix.Close(h.epoll)
 		return nil, err
@@ -34,12 +34,12 @@ func newEpollHost(l *loop) (ownHost, error) {
 	return h, nil
 }
 
-// Add enters a socket edge-triggered.
+// Add registers a socket edge-triggered.
 func (h *epollHost) Add(fd int) error {
 	return h.watch(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET)
 }
 
-// AddWrites has room to write reported, too.
+// AddWrites also requests events for room to write.
 func (h *epollHost) AddWrites(fd int) error {
 	return h.watch(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET)
 }
@@ -61,8 +61,8 @@ func (h *epollHost) close() {
 	unix.Close(h.epoll)
 }
 
-// run is the loop. It is not locked to its thread. That gained nothing, and made each contended turn and each
-// preemption a hand-over between threads.
+// run is the loop. It is not locked to its thread, because that made each contended turn and each preemption a switch
+// between threads and gained nothing.
 func (h *epollHost) run() {
 	l := h.loop
 	l.armed.Store(true) // reactor.P1
@@ -84,7 +84,7 @@ func (h *epollHost) run() {
 // wait returns how many events there are. It sleeps only if the loop has nothing else to do.
 //
 // The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). With syscall.Syscall the runtime's
-// monitor would look every 20 µs whether it can take the P away: 8 % of the CPU of unpipelined requests. The raw wait
+// monitor would check every 20 µs whether it can take the P away: 8 % of the CPU of unpipelined requests. The raw wait
 // is sound:
 //
 //   - The collector, or the monitor after 10 ms, signals the thread until the wait ends with EINTR. The second wait

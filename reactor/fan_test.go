@@ -28,7 +28,8 @@ func joinReceivers(t *testing.T, h *testHandler, addr string, n int) (peers []*p
 	return peers
 }
 
-// TestMessageForManyIsMadeOnce: a message for a thousand connections leases no reply buffers: all share its bytes.
+// TestMessageForManyIsMadeOnce: a message for a thousand connections leases no reply buffers, because all share its
+// bytes.
 func TestMessageForManyIsMadeOnce(t *testing.T) {
 	const clients, messages = 10 * crowd, 8
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
@@ -56,7 +57,7 @@ func TestMessageForManyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestMessagesForOneShareABuffer: messages of one batch for one connection are joined in a buffer that is there.
+// TestMessagesForOneShareABuffer: messages of one batch for one connection are joined in a buffer that already exists.
 func TestMessagesForOneShareABuffer(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -153,8 +154,8 @@ func TestMessagesForManyKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestMessagesOfOneIterationLeaveTogether: however many receivers a message has, those of several senders that are
-// ready at once are written to each receiver at once.
+// TestMessagesOfOneIterationLeaveTogether: the messages of several senders that are ready at once reach each receiver
+// in one write, however many receivers there are.
 func TestMessagesOfOneIterationLeaveTogether(t *testing.T) {
 	const clients, senders, rounds = 2 * crowd, 8, 4
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
@@ -188,7 +189,7 @@ func TestMessagesOfOneIterationLeaveTogether(t *testing.T) {
 				}
 				said += senders
 			}
-			// The first batch of a round may leave alone, and so may the first round.
+			// The first batch of a round may be written alone, and so may the first round.
 			if writes, most := r.Stats().Writes-before, int64((2*rounds+senders)*clients); writes > most {
 				t.Errorf("%d writes of %d messages to %d receivers, want %d at most", writes, said, clients, most)
 			}

@@ -21,20 +21,20 @@ import (
 
 // A testHandler is a Handler with a few commands, and a turn that is a mutex.
 //
-//	PING  ECHO x  LEN x        what they say
+//	PING  ECHO x  LEN x        reply +OK, x, and the length of x
 //	TURN                       the turn's number, in eight digits
 //	NAME n                     remembers the session under n, for the test
 //	POST n x                   posts x to session n inside the turn
-//	HOLD                       answers +HELD and holds the connection until Resume
-//	LATER x                    is refused the first time, and answers x when it is served again
+//	HOLD                       replies +HELD and holds the connection until Resume
+//	LATER x                    is refused the first time, and replies x when it is served again
 //	BIG n                      a lent reply of n bytes
-//	MANY n                     n elements, or as many as somebody will read
+//	MANY n                     n elements, or as many as a client will read
 //	CLASS n                    gives the session's connection another class
 //	TAKE x                     keeps its Bulk
-//	QUIET                      answers +OK and is told no protocol error
-//	QUIT                       answers +OK and closes after output
+//	QUIET                      replies +OK; later the client gets no protocol error
+//	QUIT                       replies +OK and closes after output
 //	FILL n                     n bytes of ordinary reply
-//	FAN                        answers +FAN and sends the next number to all receivers, once a loop; not to the asker
+//	FAN                        replies +FAN and sends the next number to all receivers but the client, once a loop
 //	COUNT                      the next number, in eight digits: "#00000001\n"
 type testHandler struct {
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ type testSession struct {
 	busy  atomic.Bool
 }
 
-// A guest is a session whose client is a stranger until it has a name.
+// A guest is a session whose client counts as unauthenticated until it has a name.
 type guest struct {
 	*testSession
 	named bool // its loop's only
@@ -72,7 +72,7 @@ func (g *guest) Limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: 1 << 20, Unauthenticated: !g.named}
 }
 
-// sessionOf is what Open made, whichever it was.
+// sessionOf returns the testSession in a session of either type.
 func sessionOf(session any) *testSession {
 	if g, ok := session.(*guest); ok {
 		return g.testSession
@@ -125,7 +125,7 @@ func (h *testHandler) named(name string) *testSession {
 	return h.byName[name]
 }
 
-// next is what COUNT answers. Inside a turn.
+// next returns COUNT's next reply. Inside a turn.
 func (h *testHandler) next() []byte {
 	h.count++
 	return fmt.Appendf(nil, "#%08d\n", h.count)
@@ -230,7 +230,7 @@ func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request
 
 var lastPort atomic.Int32
 
-// fan sends the next number to all that have a name, but not to s. Inside a turn.
+// fan sends the next number to all named sessions except s. Inside a turn.
 func (h *testHandler) fan(s *testSession) {
 	p := h.next()
 	for l, to := range h.receivers {
@@ -286,7 +286,8 @@ func eachBackend(t *testing.T, f func(t *testing.T, b Backend)) {
 	}
 }
 
-// eachBackendAtOnce is eachBackend for a test that waits: its subtests are parallel. They are over when it returns.
+// eachBackendAtOnce is eachBackend for a test that waits. Its subtests are parallel, and all have ended when it
+// returns.
 func eachBackendAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
 	t.Run("at once", func(t *testing.T) {
 		eachBackend(t, func(t *testing.T, b Backend) {
@@ -296,7 +297,7 @@ func eachBackendAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
 	})
 }
 
-// patience is how long a test waits for what must come, also on a busy host.
+// patience is how long a test waits for an event that must come, also on a busy host.
 var patience = testkit.Slowly(time.Minute)
 
 // A peer is a client that reads line by line.
@@ -332,7 +333,7 @@ func (p *peer) send(s string) {
 	}
 }
 
-// sendCut sends two parts. The server usually reads each of them alone.
+// sendCut sends two parts. The server usually reads each part alone.
 func (p *peer) sendCut(first, second string) {
 	p.t.Helper()
 	p.send(first)
@@ -340,7 +341,7 @@ func (p *peer) sendCut(first, second string) {
 	p.send(second)
 }
 
-// expectNothing fails the test if a byte comes within d.
+// expectNothing fails the test if a byte arrives within d.
 func (p *peer) expectNothing(d time.Duration) {
 	p.t.Helper()
 	if err := p.SetReadDeadline(time.Now().Add(d)); err != nil {
@@ -371,7 +372,7 @@ func (p *peer) expect(want string) {
 	}
 }
 
-// expectEnd reads to the end of the connection, which must come without another byte.
+// expectEnd fails the test unless the connection ends without another byte.
 func (p *peer) expectEnd() {
 	p.t.Helper()
 	if rest, err := io.ReadAll(p.r); len(rest) > 0 || err != nil && !strings.Contains(err.Error(), "reset") {
@@ -388,7 +389,7 @@ func command(words ...string) string {
 	return b.String()
 }
 
-// eventually waits for a condition that another goroutine brings about.
+// eventually waits until ok returns true, which another goroutine brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	testkit.Await(t, patience, what, ok)

@@ -6,19 +6,19 @@ import (
 	"spindle/protocol"
 )
 
-// Replies and posts of turns that are not durable yet stay in their connection's output, after a mark. Without a gate,
-// or with an open one, nothing is marked.
+// This file holds back replies and posts of turns that are not durable yet. They stay in their connection's output,
+// after a mark. Without a gate, or with an open one, nothing is marked.
 //
 //	queue, tail:  [ may leave ][ turn 7: 40 bytes ][ turn 9: 12 bytes ]
 //	              bytes - held   marks[0]            marks[1]
 //
 // reactor.G1. The marks cover the last held bytes of an output, in order. No byte after the first mark is written. A
 // mark passes after the turns of all its bytes, and after the end of the units that posted them.
-// reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. The loop is in the
-// reactor's list while its own is not empty, or is about to be woken.
+// reactor.G2. A connection whose output may not leave is in its loop's gated list until it may. While this list is not
+// empty, the loop is in the reactor's list, or is about to be woken.
 //
-// A mark has a level too: the number of replicas that must have what its bytes show. If they do not in time, replies
-// become errors, one for each. Pushes leave as they are: an invalidation must not get lost.
+// A mark has a level too: the number of replicas that must have the data that its bytes show. If they do not have them
+// in time, each reply becomes an error. Pushes are sent unchanged, because an invalidation must not get lost.
 type mark struct {
 	turn  uint64
 	bytes int
@@ -26,7 +26,7 @@ type mark struct {
 	reply bool // its bytes have replies that wait for replicas
 }
 
-// A wait is what bytes that are added to an output wait for.
+// A wait is the condition for which bytes added to an output wait.
 type wait struct {
 	turn  uint64
 	level uint8
@@ -44,13 +44,13 @@ func (m *mark) add(w wait, bytes int) {
 	m.level, m.reply = max(m.level, w.level), m.reply || w.reply
 }
 
-// passes reports whether the bytes may leave as they are.
+// passes reports whether the bytes may leave unchanged.
 func (w wait) passes(gate *protocol.Gate) bool {
 	return !gate.HoldsAt(w.turn, w.level) && !(w.reply && gate.FailsAt(w.turn, w.level))
 }
 
-// hold marks the bytes added since the output had before bytes, if their turn may not pass. After a mark all bytes are
-// held.
+// hold marks the bytes that were added after the output's first before bytes, if their turn may not pass. All bytes
+// after a mark are held.
 func (o *output) hold(gate *protocol.Gate, w wait, before int) {
 	n := o.bytes - before
 	if n == 0 || len(o.marks) == 0 && w.passes(gate) {
@@ -66,8 +66,8 @@ func (o *output) hold(gate *protocol.Gate, w wait, before int) {
 	o.marks[last].add(w, n)
 }
 
-// holdAhead is hold for n bytes that were put before a batch's reply. total is the length of both. The reply is in the
-// last mark, if there is one.
+// holdAhead is hold for n bytes that were inserted before a batch's reply. total is the length of both. If there is a
+// mark, the reply is in the last one.
 func (o *output) holdAhead(gate *protocol.Gate, w wait, n, total int) {
 	switch last := len(o.marks) - 1; {
 	case last >= 0:
@@ -87,7 +87,7 @@ func covers(mark, turn uint64) bool { return mark == turn || turn <= protocol.Tu
 const markMost = 64
 
 // pass removes the marks of turns that may pass, and settles the others. Replies of turns that have failed become
-// errors. It reports whether it removed any.
+// errors. pass reports whether it has removed any mark.
 func (o *output) pass(gate *protocol.Gate, pool *bufferPool) bool {
 	n := 0
 	for n < len(o.marks) && !gate.HoldsAt(o.marks[n].turn, o.marks[n].level) {
@@ -108,7 +108,7 @@ func (o *output) pass(gate *protocol.Gate, pool *bufferPool) bool {
 	return n > 0
 }
 
-// setAside takes all but the first n bytes out of the queue. The tail is sealed.
+// setAside removes all but the first n bytes from the queue and returns them. The tail must be sealed.
 func (o *output) setAside(n int) (rest []piece) {
 	at := o.head
 	for ; at < len(o.queue) && n >= len(o.queue[at].b); at++ {
@@ -138,13 +138,13 @@ func (o *output) flushFreeTLS(t *tlsLink, pool *bufferPool) (int, flushed) {
 	return total, result
 }
 
-// A gatekeeper has the loops that wait for the gate.
+// A gatekeeper has the list of loops that wait for the gate.
 type gatekeeper struct {
 	mu      sync.Mutex
 	waiting []*loop
 }
 
-// opened wakes the loops that wait, each once.
+// opened wakes each waiting loop once.
 func (k *gatekeeper) opened() {
 	k.mu.Lock()
 	waiting := k.waiting
@@ -156,7 +156,7 @@ func (k *gatekeeper) opened() {
 	}
 }
 
-// await keeps a connection whose output is held until the gate lets some of it pass.
+// await adds a connection whose output is held to the loop's gated list, until the gate lets some of the output pass.
 func (l *loop) await(c *conn) {
 	if !c.out.gated {
 		c.out.gated = true
@@ -165,7 +165,8 @@ func (l *loop) await(c *conn) {
 	l.enlist()
 }
 
-// enlist has the loop woken when the gate opens next, or looks again if it has just opened.
+// enlist adds the loop to the reactor's list, to be woken when the gate opens next. If the gate has just opened, the
+// loop checks again at once.
 func (l *loop) enlist() {
 	if l.enlisted.Load() {
 		return
@@ -183,10 +184,10 @@ func (l *loop) enlist() {
 	}
 }
 
-// mayPass reports whether the gate has opened since the loop looked.
+// mayPass reports whether the gate has opened since the loop last checked.
 func (l *loop) mayPass() bool { return len(l.gated) > 0 && !l.enlisted.Load() }
 
-// passGate has all output leave that may.
+// passGate sends all held output that may leave now.
 func (l *loop) passGate() {
 	gate := l.reactor.options.Gate
 	kept := l.gated[:0]

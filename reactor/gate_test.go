@@ -13,8 +13,8 @@ import (
 	"spindle/protocol"
 )
 
-// TestGateHoldsReplies: no reply of a turn is written before the gate lets that turn pass. Then all are, in order, in
-// whatever steps the gate opens.
+// TestGateHoldsReplies: no reply of a turn is written before the gate lets that turn pass. Then all replies are written
+// in order, in whatever steps the gate opens.
 func TestGateHoldsReplies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		gate := protocol.NewGate()
@@ -73,7 +73,7 @@ func TestGateHoldsReplies(t *testing.T) {
 	})
 }
 
-// hear gives an output n bytes that were posted with that mark.
+// hear adds n bytes to an output, posted with the mark turn.
 func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	before := o.bytes
 	o.bytes += n
@@ -131,8 +131,8 @@ func TestGateHoldsRepliesAfterAUnit(t *testing.T) {
 	})
 }
 
-// TestGateOpensDespiteLaterUnits: what a unit has pushed leaves once that unit is durable, although another one has
-// ended by then each time.
+// TestGateOpensDespiteLaterUnits: a unit's pushes are sent once the unit is durable, although another unit has ended by
+// then each time.
 func TestGateOpensDespiteLaterUnits(t *testing.T) {
 	gate, o := protocol.NewGate(), &output{}
 	for turn := uint64(1); turn < 100; turn++ {
@@ -150,8 +150,8 @@ func TestGateOpensDespiteLaterUnits(t *testing.T) {
 	}
 }
 
-// TestStopWithAHeldUnit: what a unit has pushed does not keep a reactor from stopping if the unit never ends. It is not
-// sent either, but what came before it is.
+// TestStopWithAHeldUnit: pushes of a unit that never ends do not keep a reactor from stopping. They are not sent, but
+// the output before them is.
 func TestStopWithAHeldUnit(t *testing.T) {
 	eachBackend(t, func(t *testing.T, backend Backend) {
 		gate, h := protocol.NewGate(), newTestHandler()

@@ -6,10 +6,10 @@ import (
 	"spindle/reactor/gnet"
 )
 
-// The gnet backend: gnet's poller waits and says which sockets are ready. Accepting, reading and writing are ours, as
-// with epoll.
+// The gnet backend lets gnet's poller wait and report which sockets are ready. This package accepts, reads and writes
+// itself, as with epoll.
 //
-// reactor/gnet/DESIGN.md says what of gnet is used, what is not, and how a loop learns that an iteration is over.
+// reactor/gnet/DESIGN.md describes which parts of gnet are used, and how a loop learns that an iteration is over.
 type gnetBackend struct {
 	reactor *Reactor
 	hosts   []*gnetHost
@@ -43,7 +43,7 @@ func (b *gnetBackend) start(r *Reactor) error {
 	return nil
 }
 
-// accept has the first loop accept, which gives connections to all of them.
+// accept makes the first loop accept. It gives connections to all loops.
 func (b *gnetBackend) accept(a *acceptor) error {
 	h := b.hosts[0]
 	h.door.leads.Store(a)
@@ -62,7 +62,7 @@ func (b *gnetBackend) stop() {
 	b.running.Wait()
 }
 
-// ready is one event. Its turn comes at once, or after the other events of the iteration.
+// ready handles one event. The loop's turn follows at once, or after the other events of the iteration.
 func (h *gnetHost) ready(fd int, events uint32) {
 	if !h.door.knocked(fd) {
 		h.event(fd, events)
@@ -81,7 +81,7 @@ func (h *gnetHost) ready(fd int, events uint32) {
 	h.ends(now)
 }
 
-// ends is the end of each call from the poller, which may sleep afterwards.
+// ends must come at the end of each call from the poller, which may sleep afterwards.
 func (h *gnetHost) ends(now int64) {
 	l := h.loop
 	for len(l.away) > 0 && !l.rest() { // reactor.Y3
@@ -93,7 +93,7 @@ func (h *gnetHost) ends(now int64) {
 	h.events.Yield(now)
 }
 
-// heard is the bell: the end of an iteration that gathered, or mail.
+// heard handles the bell: the end of an iteration that gathered, or mail.
 func (h *gnetHost) heard() {
 	l, now := h.loop, h.loop.nowMs
 	l.armed.Store(false)

@@ -13,12 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handshakes run outside the loops, each on its own goroutine, because crypto/tls waits in them.
+// TLS handshakes run outside the loops, each on its own goroutine, because crypto/tls waits in them.
 //
-// reactor.H1. A connection in its handshake counts in Reactor.open, so maxclients bounds their number.
-// reactor.H2. At most Handshakers of them compute at a time. One that waits for its peer holds no slot.
-// reactor.H3. A handshake ends within the limit, whatever its peer does. Then its descriptor is the loop's, or closed.
-// reactor.H4. None begins after close, and close returns when the last has ended.
+// reactor.H1. A connection in its handshake counts in Reactor.open, so maxclients bounds the number of handshakes.
+// reactor.H2. At most Handshakers of them compute at a time. A handshake that waits for its peer holds no slot.
+// reactor.H3. A handshake ends within the limit, whatever its peer does. Then its descriptor belongs to the loop, or is
+// closed.
+// reactor.H4. No handshake begins after close, and close returns when the last one has ended.
 type handshakes struct {
 	reactor *Reactor
 	limit   time.Duration
@@ -38,7 +39,7 @@ type handshakes struct {
 // handshakeLimit is how long a handshake may take after the accept.
 const handshakeLimit = 10 * time.Second
 
-// Handshakers is how many handshakes compute at a time. They want as many threads beside those of the loops.
+// Handshakers returns how many handshakes may compute at a time. They need as many threads in addition to the loops'.
 func Handshakers() int { return max(1, min(4, runtime.NumCPU()/2)) }
 
 func newHandshakes(r *Reactor) *handshakes {
@@ -53,7 +54,7 @@ func newHandshakes(r *Reactor) *handshakes {
 	return h
 }
 
-// A handshake is one connection's.
+// A handshake is the TLS handshake of one connection.
 type handshake struct {
 	of      *handshakes
 	conn    *conn
@@ -93,7 +94,7 @@ func (h *handshakes) greet(c *conn, config *tls.Config, until time.Time) {
 	go s.run()
 }
 
-// start counts a handshake and gives its connection a TLS link. Under mu.
+// start counts a handshake and gives its connection a TLS link. The caller holds mu.
 func (h *handshakes) start(s *handshake) {
 	c := s.conn
 	s.file = os.NewFile(uintptr(c.fd), "")
@@ -132,7 +133,7 @@ func (s *handshake) run() {
 	h.reactor.forget()
 }
 
-// reasonOf is why a handshake has failed, without the part of the error that names the package.
+// reasonOf returns why a handshake has failed, without the part of the error that names the package.
 func reasonOf(err error) string {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return "the TLS handshake took too long"
@@ -140,8 +141,8 @@ func reasonOf(err error) string {
 	return strings.TrimPrefix(err.Error(), "tls: ")
 }
 
-// handOver takes the socket from Go's poller and gives the connection to its loop. The socket gets another number by
-// that: Go does not let go of a descriptor without closing it.
+// handOver removes the socket from Go's poller and gives the connection to its loop. The socket gets another number by
+// that, because Go only releases a descriptor by closing it.
 func (s *handshake) handOver() error {
 	c := s.conn
 	fd, err := unix.FcntlInt(uintptr(c.fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -149,8 +150,8 @@ func (s *handshake) handOver() error {
 		return os.NewSyscallError("fcntl", err)
 	}
 	s.file.Close()
-	// Nothing answers the end of a handshake, so its acknowledgement would wait some 40 ms. A client that goes by
-	// Nagle's algorithm would wait for it before its first request.
+	// The server sends nothing after the handshake, so its acknowledgement would be delayed by some 40 ms. A client
+	// with Nagle's algorithm would wait for it before its first request.
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1)
 	c.fd = fd
 	c.tls.shaking = nil
@@ -162,7 +163,7 @@ func (s *handshake) handOver() error {
 	return nil
 }
 
-// read waits for the peer. It holds no slot meanwhile.
+// read waits for the peer. The handshake holds no slot meanwhile.
 func (s *handshake) read(p []byte) (int, error) {
 	s.release()
 	n, err := s.file.Read(p)
@@ -226,7 +227,7 @@ func (h *handshakes) close() {
 	h.over.Wait()
 }
 
-// count is how many are under way.
+// count returns how many handshakes are running.
 func (h *handshakes) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"spindle/protocol"
 )
 
-// An input is what a connection has received and not served.
+// An input is the part of a connection that has received bytes and not served them.
 //
 //	           Serve left requests undone, or Malformed said Wait
 //	flowing ──────────────────────────────────────────────────────▶ held, or busy
@@ -14,15 +14,15 @@ import (
 //	   │ └───────────────────────────────────────────────────────────▶ more
 //	   └──────────── its next turn in loop.ready ────────────────────────┘
 //
-// While it flows a long last argument may be streamed straight into its own memory. If Serve does not run the request
-// of that argument, replay is set: after Resume that request runs first. An argument that is too long is thrown away
-// (excess), and the connection closes.
+// While the input flows, a long last argument may be streamed straight into its own memory. If Serve does not run the
+// request of that argument, replay is set: after Resume that request runs first. An argument that is too long is
+// dropped (excess), and the connection closes.
 //
 // reactor.I1. pending[served:] are bytes read and not served, oldest first; pending is nil when there are none.
 // reactor.I2. While held or busy, nothing of the connection is served. Bytes that arrive are kept up to the
 // query-buffer limit.
-// reactor.I3. parser is the connection's own while a request is half read or streamed. Otherwise it is nil: the loop's
-// parser serves.
+// reactor.I3. The connection has its own parser while a request is half read or streamed. Otherwise parser is nil, and
+// the connection uses the loop's parser.
 type input struct {
 	pending []byte
 	served  int
@@ -45,7 +45,8 @@ const (
 	flowAway      // its batch is away (away.go)
 )
 
-// setFlow changes the flow. A connection is held only while requests are served, and flows again only through more.
+// setFlow changes the flow. A connection becomes held only while its requests are served, and flows again only through
+// flowMore.
 func (in *input) setFlow(to flow) {
 	if invariant.Enabled {
 		invariant.That(to != flowing || !in.isHeld() || in.flow == flowAway, "requests of a held connection are served")
@@ -57,7 +58,7 @@ func (in *input) setFlow(to flow) {
 // isHeld reports whether the connection waits for Resume, or for its batch.
 func (in *input) isHeld() bool { return in.flow >= flowHeld }
 
-// waits reports whether requests that were read will run, or be answered, soon (reactor.C2).
+// waits reports whether requests that were read will soon run, or get a reply (reactor.C2).
 func (in *input) waits() bool {
 	return in.owes || in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
 }

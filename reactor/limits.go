@@ -6,10 +6,11 @@ import (
 	"spindle/protocol"
 )
 
-// Limits on what a connection costs. One that costs more is closed; other connections do not notice.
+// This file has the limits on the cost of a connection. A connection that exceeds one is closed, and other connections
+// are not affected.
 
 // overLimit closes the connection if its output is past the hard limit of its class, or has been past the soft one for
-// too long. It says whether it did.
+// too long. It reports whether it has closed the connection.
 func (c *conn) overLimit() bool {
 	r := c.loop.reactor
 	class := protocol.Class(c.class.Load())
@@ -48,10 +49,11 @@ func (c *conn) overLimit() bool {
 	return true
 }
 
-// strangerOutput is how much output a stranger may leave unread, beyond the buffer that each connection may fill.
+// strangerOutput bounds the unread output of an unauthenticated client, beyond the buffer that each connection may
+// fill.
 const strangerOutput = 1 << 10
 
-// stranger reports whether the client must give a password and has never done so.
+// stranger reports whether the client must authenticate and has never done so.
 func (c *conn) stranger() bool {
 	return !c.known && c.limiter != nil && c.limiter.Limits().Unauthenticated
 }
@@ -68,7 +70,7 @@ func (c *conn) cut(class protocol.Class) {
 	c.discard()
 }
 
-// overQuery closes a connection with too much unserved input. begin is that input.
+// overQuery closes a connection with too much unserved input. begin is the beginning of that input.
 func (c *conn) overQuery(begin []byte) {
 	r := c.loop.reactor
 	r.inLimit.Add(1)
@@ -78,7 +80,7 @@ func (c *conn) overQuery(begin []byte) {
 	c.close()
 }
 
-// An excess is the rest of an argument that is longer than the query-buffer limit. It is read and thrown away. If the
+// An excess is the rest of an argument that is longer than the query-buffer limit. It is read and dropped. If the
 // connection were closed at once, the bytes on their way would cause a reset, and the client might not read the error.
 type excess struct {
 	left  int    // bytes until the connection closes
@@ -92,19 +94,19 @@ const (
 	excessMost = 1 << 20 // bytes beyond the limit that are read
 )
 
-// pastLimit says that an argument of so many bytes may not be held.
+// pastLimit reports whether an argument of size bytes exceeds the query-buffer limit.
 func (c *conn) pastLimit(size int) bool {
 	return int64(size)+lineEnd > c.loop.reactor.settings.QueryBuffer.Get()
 }
 
-// beginExcess begins to throw away an argument of size bytes, of which arrived is there.
+// beginExcess begins to drop an argument of size bytes, of which arrived is already here.
 func (c *conn) beginExcess(arrived []byte, size int) {
 	limit := c.loop.reactor.settings.QueryBuffer.Get()
 	c.excess = &excess{left: int(min(int64(size)+lineEnd, limit+excessMost))}
 	c.discardExcess(arrived)
 }
 
-// discardExcess throws bytes of the argument away, and closes the connection when enough have come.
+// discardExcess drops bytes of the argument, and closes the connection when enough have come.
 func (c *conn) discardExcess(data []byte) {
 	e := c.excess
 	e.begin = append(e.begin, data[:min(len(data), queryBegin-len(e.begin))]...)
@@ -116,7 +118,7 @@ func (c *conn) discardExcess(data []byte) {
 	}
 }
 
-// noteInput publishes what the connection holds back, and closes it if that is too much.
+// noteInput publishes how much unserved input the connection holds, and closes the connection if that is too much.
 func (c *conn) noteInput() {
 	n, room, lent := len(c.pending)-c.served, cap(c.pending)-len(c.pending), 0
 	if c.streaming() {
@@ -143,7 +145,7 @@ func (c *conn) noteInput() {
 	}
 }
 
-// noteOutput publishes what the connection has to send.
+// noteOutput publishes how much output the connection holds.
 func (c *conn) noteOutput() {
 	if c.out.bytes == c.seenOut {
 		return
@@ -155,8 +157,7 @@ func (c *conn) noteOutput() {
 	c.tellKeeper()
 }
 
-// tellKeeper tells the session what the buffers cost now. Nothing is told of a connection that is closed: Closed has
-// said that.
+// tellKeeper reports the present cost of the buffers to the session. It does nothing after Closed.
 func (c *conn) tellKeeper() {
 	if c.keeper != nil && c.life != lifeClosed {
 		u := c.Usage()
@@ -164,17 +165,17 @@ func (c *conn) tellKeeper() {
 	}
 }
 
-// SetClass chooses the output limit.
+// SetClass selects the output limit.
 func (c *conn) SetClass(class protocol.Class) {
 	if protocol.Class(c.class.Swap(uint32(class))) != class {
 		c.loop.post(mail{kind: mailLimits, c: c})
 	}
 }
 
-// connBytes is what an idle connection costs: its conn, its places in maps and lists, its addresses.
+// connBytes is the cost of an idle connection: its conn, its entries in maps and lists, its addresses.
 const connBytes = 768
 
-// Usage is what the connection's buffers hold.
+// Usage returns the sizes of the connection's buffers.
 func (c *conn) Usage() protocol.Usage {
 	u := protocol.Usage{
 		Query:     int(c.usageIn.Load()),

@@ -28,7 +28,7 @@ func testSettings(change func(*Settings)) *Settings {
 	return s
 }
 
-// A client that has not given the password is cut with little unread, whatever the limits are. One that has is not.
+// An unauthenticated client is cut with little unread output, whatever the limits are. An authenticated client is not.
 func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -50,7 +50,7 @@ func TestStrangerThatDoesNotReadIsCut(t *testing.T) {
 	})
 }
 
-// A reader that never reads is cut by its limit, and others see nothing of it.
+// A client that never reads is cut by its limit, and other clients do not notice.
 func TestReaderThatNeverReadsIsCut(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -102,7 +102,7 @@ func TestSoftLimitCutsAfterItsSeconds(t *testing.T) {
 	})
 }
 
-// A reply that is longer than the client may leave unread stops growing while it is made, and the client is cut for it.
+// A reply that exceeds the limit of unread output stops growing while it is made, and the client is cut.
 func TestHardLimitWithinOneReply(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -116,7 +116,7 @@ func TestHardLimitWithinOneReply(t *testing.T) {
 	})
 }
 
-// A client whose reply lacks a part is cut, also if its limit is gone when the batch is over.
+// A client whose reply lacks a part is cut, even if its limit is lifted before the batch is over.
 func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -130,7 +130,7 @@ func TestHardLimitLiftedWithinTheBatch(t *testing.T) {
 	})
 }
 
-// A long reply arrives whole, and earlier and later ones in their places.
+// A long reply arrives whole, with earlier and later replies in their places.
 func TestLongReplyOfManyElements(t *testing.T) {
 	const n = 300_000
 	var reply strings.Builder
@@ -154,7 +154,7 @@ func TestQueryBufferLimit(t *testing.T) {
 		r, addr := serveHandler(t, h,
 			Options{Backend: b, Settings: testSettings(func(s *Settings) { s.QueryBuffer.Set(1 << 20) })})
 		p := dial(t, addr)
-		// Arguments below the size that is streamed, of one request that never ends.
+		// These arguments of one endless request are too short to be streamed.
 		fmt.Fprintf(p, "*1000000\r\n")
 		arg := fmt.Sprintf("$1000\r\n%s\r\n", strings.Repeat("q", 1000))
 		for range 5000 {
@@ -166,8 +166,8 @@ func TestQueryBufferLimit(t *testing.T) {
 	})
 }
 
-// A client whose argument is longer than the limit is let go when it has sent it, or 1 MB more than it may. It reads
-// the end of the connection: a reset in the middle of its sending would not tell it from a broken one.
+// A client whose argument exceeds the limit is disconnected when it has sent the argument, or 1 MB more than allowed.
+// It reads the end of the connection. A reset while it sends would look like a broken connection.
 func TestArgumentPastTheQueryLimit(t *testing.T) {
 	const limit = 1 << 20
 	eachLink(t, func(t *testing.T, b Backend) {
@@ -210,8 +210,8 @@ func TestArgumentPastTheQueryLimit(t *testing.T) {
 	})
 }
 
-// While a connection's batch is being served no more than a buffer is read of it. Later bytes stay in the kernel, which
-// has bounds, and the client has to wait.
+// While a connection's batch is being served, no more than one buffer is read from it. Later bytes stay in the kernel,
+// whose buffers are bounded, and the client has to wait.
 func TestNothingIsReadAhead(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -307,8 +307,8 @@ func TestManyConnections(t *testing.T) {
 	})
 }
 
-// Peers that always have more to be read than one read brings do not keep the others of their loop waiting. A
-// busy host delays some of the replies, so half of them count. The senders never end.
+// Peers that always have more bytes than one read takes do not keep the other connections of their loop waiting. A busy
+// host delays some of the replies, so half of them count. The senders never end.
 func TestSendersTakeTurns(t *testing.T) {
 	limit := 2 * time.Second
 	if invariant.Enabled {
@@ -355,7 +355,7 @@ func TestSendersTakeTurns(t *testing.T) {
 	})
 }
 
-// A storm: connections that come, say something or nothing, and go, most of them rudely.
+// In a storm, connections come, send something or nothing, and leave, most of them without closing properly.
 func TestConnectionStorm(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -400,7 +400,7 @@ func TestConnectionStorm(t *testing.T) {
 	})
 }
 
-// A peer that shut down its sending side gets the answers to what it sent, then the end.
+// A peer that shut down its sending side gets the replies to all that it sent, then the end.
 func TestHalfClosedPeer(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -417,7 +417,7 @@ func TestHalfClosedPeer(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		path := filepath.Join(t.TempDir(), "s")
-		// A stale socket file is in the way.
+		// A stale socket file lies at the path.
 		fd, _ := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: path}); err != nil {
 			t.Fatal(err)
@@ -482,7 +482,7 @@ func TestAddresses(t *testing.T) {
 				t.Errorf("%q %q", c.LocalAddr(), c.RemoteAddr())
 			}
 		}
-		// The same port again, then another: connections stay.
+		// First the same port again, then another: connections stay.
 		if err := r.Rebind([]string{"127.0.0.1"}, port+3, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -498,7 +498,7 @@ func TestAddresses(t *testing.T) {
 	})
 }
 
-// Stop: what has been decided leaves, then connections close, then nothing of us runs.
+// Stop sends all output, then connections close, then no goroutine of the reactor runs.
 func TestStopFlushes(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
 		h, r, addr, all := withOutput(t, b, "p", "other")
@@ -518,7 +518,7 @@ func TestStopFlushes(t *testing.T) {
 	})
 }
 
-// Stop waits for a connection that does not read only as long as it is told to.
+// Stop waits for a connection that does not read only for the given patience.
 func TestStopBesideTheDeaf(t *testing.T) {
 	eachLinkAtOnce(t, func(t *testing.T, b Backend) {
 		h, r, _, _ := withOutput(t, b, "deaf")
@@ -529,7 +529,7 @@ func TestStopBesideTheDeaf(t *testing.T) {
 	})
 }
 
-// longOutput is more than sockets take.
+// longOutput is more than socket buffers hold.
 const longOutput = 12 << 20
 
 // withOutput starts a reactor with connections of these names, each with output that waits.
@@ -597,7 +597,7 @@ func rawDial(t *testing.T, addr string) int {
 	return fd
 }
 
-// tcp-keepalive holds for connections accepted after it was set, those that were waiting to be accepted included.
+// tcp-keepalive holds for connections accepted after it was set, also for those that already waited to be accepted.
 func TestKeepAlive(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()

@@ -4,7 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link is where a connection's bytes come in and leave: its socket, bare or under TLS (tls.go). Nothing else reads or
+// A link is where a connection's bytes arrive and leave: its socket, bare or under TLS (tls.go). Nothing else reads or
 // writes the descriptor.
 //
 //	         event            a short read
@@ -22,7 +22,8 @@ type link struct {
 	writes   bool // gnet, epoll: the poller tells of room to write, too
 }
 
-// read reads once into p. full says that more may be there. With 0 bytes and no error the peer has ended.
+// read reads once into p. full means that more bytes may be there. 0 bytes without an error mean that the peer has
+// ended.
 func (l *link) read(p []byte) (n int, full bool, errno unix.Errno) {
 	if l.tls != nil {
 		return l.tls.read(p)
@@ -31,7 +32,7 @@ func (l *link) read(p []byte) (n int, full bool, errno unix.Errno) {
 	return n, n == len(p), errno
 }
 
-// readTwo is read into first and then into second; neither is empty. Under TLS it leaves second alone.
+// readTwo reads into first and then into second; neither is empty. Under TLS it does not use second.
 func (l *link) readTwo(first, second []byte) (n int, full bool, errno unix.Errno) {
 	if l.tls != nil {
 		return l.tls.read(first)
@@ -61,5 +62,5 @@ func (l *link) announced() {
 	}
 }
 
-// holdsOutput reports whether bytes have left the output and not the process.
+// holdsOutput reports whether the link holds bytes that have left the output but not the process.
 func (l *link) holdsOutput() bool { return l.tls != nil && len(l.tls.unsent) > 0 }

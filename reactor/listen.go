@@ -26,13 +26,13 @@ type listener struct {
 	mixed   bool // some that wait to be accepted may have another
 }
 
-// ErrListen is the end of a Rebind whose causes the log has already named.
+// ErrListen is the error of a Rebind that has already logged the causes.
 var ErrListen = errors.New("an address could not be listened on")
 
-// The reason that ends a start is worded as monitoring tools match it.
+// The text of the error that ends a start is the one that monitoring tools match.
 var errNowhere = errors.New("Configured to not listen anywhere, exiting.")
 
-// listenAll opens what the options ask for, or nothing.
+// listenAll opens all sockets that the options ask for. On an error it leaves none open.
 func listenAll(o *Options) ([]*listener, error) {
 	listeners, err := listenTCP(o, o.Bind, o.Port)
 	if err != nil {
@@ -58,8 +58,8 @@ func listenAll(o *Options) ([]*listener, error) {
 	return listeners, nil
 }
 
-// listenTCP opens a socket for each address. One written with '-' may be missing from this machine; if all are, there
-// is none.
+// listenTCP opens a socket for each address. An address with a leading '-' may be missing from this machine. If all of
+// them are missing, there is no socket.
 //
 // Errors: ErrListen.
 func listenTCP(o *Options, bind []string, port int) ([]*listener, error) {
@@ -97,7 +97,7 @@ func listenTLS(o *Options, bind []string, port int) ([]*listener, error) {
 	return listeners, err
 }
 
-// absentFamily says that the machine does not know the protocol, IPv6 as a rule.
+// absentFamily reports whether the machine lacks the protocol, usually IPv6.
 func absentFamily(err error) bool {
 	for _, e := range []error{unix.ENOPROTOOPT, unix.EPROTONOSUPPORT, unix.ESOCKTNOSUPPORT, unix.EPFNOSUPPORT,
 		unix.EAFNOSUPPORT} {
@@ -141,7 +141,7 @@ func prepareListener(fd int, addr netip.Addr, port int, o *Options) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return fmt.Errorf("setsockopt SO_REUSEADDR: %w", err)
 	}
-	// Inherited by every accepted socket.
+	// Every accepted socket inherits this option.
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1); err != nil {
 		return fmt.Errorf("setsockopt TCP_NODELAY: %w", err)
 	}

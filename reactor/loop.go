@@ -11,13 +11,14 @@ import (
 
 // A loop is one event loop's state. Only its goroutine touches it, except mail, armed and count.
 //
-// In one iteration the backend gives each ready connection its bytes (conn.OnTraffic). Then it calls turn once. That
-// takes the mail, serves connections that had more to do, and flushes each dirty one with one write. When very many are
-// ready the backend has a part of them flushed earlier (relieve).
+// In one iteration the backend gives each ready connection its bytes (conn.OnTraffic). Then it calls turn once. turn
+// reads the mail, serves connections that had more to do, and flushes each dirty one with one write. When very many are
+// ready the backend flushes a part of them earlier (relieve).
 //
 // reactor.T1. After work is left for turn (a dirty connection, one with more to do, mail) turn is called again. The
-// backend does so after its events, other goroutines through notify.
-// reactor.T2. armed is true from the first notify until turn begins: one wake a turn, however many post.
+// backend does so after its events, other goroutines do so through notify.
+// reactor.T2. armed is true from the first notify until turn begins. So there is one wake a turn, however many mails
+// come.
 type loop struct {
 	reactor *Reactor
 	handler protocol.Handler
@@ -69,7 +70,7 @@ func newLoop(r *Reactor, id int) *loop {
 	return &loop{reactor: r, handler: r.handler, id: id, conns: map[*conn]struct{}{}, wall: clock.WallFrom(time.Now())}
 }
 
-// A kit is what a loop works with and no connection owns between turns.
+// A kit has the tools of a loop that no connection owns between turns.
 type kit struct {
 	*frame
 	parsers []*protocol.Parser // more of them
@@ -77,23 +78,23 @@ type kit struct {
 	chunks  chunkPool
 }
 
-// newKit makes a kit whose pools keep as much as one of n that a loop is entitled to.
+// newKit makes one of n kits that share a loop's allowance: its pools keep 1/n of it.
 func newKit(n int) *kit {
 	k := &kit{frame: newFrame()}
 	k.chunks.most, k.replies.most = chunkIdle/n, replyPooled/n
 	return k
 }
 
-// counters are what loops have done, as Stats reads it.
+// counters are the loops' counts, as Stats reads them.
 type counters struct {
 	in, out, reads, writes, pooled atomic.Int64
 	threadedReads, threadedWrites  atomic.Int64 // on loops beyond the first
 }
 
-// A tally is what one loop has done since it last told the counters: once a turn.
+// A tally has the counts of one loop since it last added them to the counters, which it does once a turn.
 type tally struct{ in, out, reads, writes, pooled int64 }
 
-// isExtra says that this is one of several loops, and not the first.
+// isExtra reports whether this is one of several loops, and not the first.
 func (l *loop) isExtra() bool { return l.id > 0 && len(l.reactor.loops) > 1 }
 
 func (l *loop) tell() {
@@ -120,7 +121,7 @@ func (l *loop) tell() {
 	}
 }
 
-// turn ends an iteration: mail, unfinished connections, and one write for each dirty one.
+// turn ends an iteration: it reads the mail, serves unfinished connections, and writes once to each dirty one.
 func (l *loop) turn() {
 	l.assertOn()
 	if len(l.away) > 0 {
@@ -148,15 +149,15 @@ func (l *loop) turn() {
 	l.endIteration()
 }
 
-// endIteration ends an iteration's times, clock and counts. A backend that leaves out turn calls it itself. Otherwise
-// the next request would be timed from this iteration's first byte (reactor.D2).
+// endIteration ends an iteration's times, clock and counts. A backend that skips turn calls it itself. Otherwise the
+// next request would be timed from this iteration's first byte (reactor.D2).
 func (l *loop) endIteration() {
 	l.timeReplies()
 	l.nowMs, l.readAt = 0, 0
 	l.tell()
 }
 
-// flushDirty writes what the dirty connections have to send.
+// flushDirty writes the output of the dirty connections.
 func (l *loop) flushDirty() {
 	for i := 0; i < len(l.dirty); i++ { // closing one may post to others, but dirties none
 		c := l.dirty[i]
@@ -167,12 +168,12 @@ func (l *loop) flushDirty() {
 	l.timeReplies()
 }
 
-// crowd bounds the connections whose replies wait for the end of an iteration. Posts to other connections are not
-// counted. Each holds a buffer. Of a thousand buffers most fell out of the cache, and the pool had no room for all.
-// That cost 14 % of a request (bench: connections).
+// crowd bounds the connections whose replies wait for the end of an iteration, because each holds a buffer. Posts to
+// other connections are not counted. Of a thousand buffers most fell out of the cache, and the pool had no room for
+// all. That cost 14 % of a request (bench: connections).
 const crowd = 64
 
-// relieve flushes the dirty connections once they are a crowd. After each event, and never within one.
+// relieve flushes the dirty connections once they are a crowd. It is called after each event, and never within one.
 func (l *loop) relieve() {
 	if l.leased >= crowd {
 		l.flushDirty()
@@ -182,19 +183,19 @@ func (l *loop) relieve() {
 	}
 }
 
-// pendingTurn says whether turn has something to do.
+// pendingTurn reports whether turn has something to do.
 func (l *loop) pendingTurn() bool {
 	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass() || len(l.away) > 0 && l.hasBack()
 }
 
-// notify has turn called soon (reactor.T1, reactor.T2). Any goroutine.
+// notify makes the loop call turn soon (reactor.T1, reactor.T2). Any goroutine.
 func (l *loop) notify() {
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {
 		l.host.wake()
 	}
 }
 
-// now is the time of this iteration in Unix ms, read once, here or by the first batch's turn.
+// now returns the time of this iteration in Unix ms. It is read once, here or by the first batch's turn.
 func (l *loop) now() int64 {
 	if l.nowMs == 0 {
 		_, l.nowMs = l.wall.Now()
@@ -209,7 +210,7 @@ func (l *loop) later(c *conn) {
 	}
 }
 
-// end refuses all later mail, and releases the mail that is there.
+// end refuses all later mail, and releases the waiting mail.
 func (l *loop) end() {
 	l.mailMu.Lock()
 	l.ended = true

@@ -6,7 +6,7 @@ import (
 	"spindle/protocol"
 )
 
-// A mail is what another goroutine, or the core in the middle of a batch, wants of a connection.
+// A mail is a request to a connection, from another goroutine or from the core in the middle of a batch.
 type mail struct {
 	kind  mailKind
 	c     *conn // nil: the loop itself is meant
@@ -20,7 +20,7 @@ type mail struct {
 	except protocol.Conn   // one of them that is left out, or nil
 }
 
-// size is what a mail holds, in bytes.
+// size returns how many bytes a mail holds.
 func (m *mail) size() int {
 	n := mailBytes + len(m.p)
 	if m.reply != nil {
@@ -51,7 +51,7 @@ const (
 	mailStopNow // close every connection
 )
 
-// post puts m into the mailbox and has it read. Any goroutine; never waits for the loop.
+// post adds m to the mailbox and makes the loop read it. Any goroutine; it never waits for the loop.
 func (l *loop) post(m mail) {
 	l.mailMu.Lock()
 	if l.ended {
@@ -79,8 +79,8 @@ func (l *loop) PostAll(turn uint64, to []protocol.Conn, except protocol.Conn, p 
 // slowSteps is how long slowDown waits at most, in milliseconds.
 const slowSteps = 20
 
-// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). No turn
-// is held, and the wait ends: two loops may have filled each other's.
+// slowDown lets another loop read a mailbox that is past its bound, before this one runs the next batch (R5). The
+// caller holds no turn. The wait is bounded, because two loops may have filled each other's mailbox.
 func (l *loop) slowDown() {
 	for range slowSteps {
 		if l.reactor.brimful.Load() == 0 || l.waiting.Load() {
@@ -90,7 +90,7 @@ func (l *loop) slowDown() {
 	}
 }
 
-// empty takes the mail out of the box. Under mailMu.
+// empty takes all mails out of the box. The caller holds mailMu.
 func (l *loop) empty() (mails []mail) {
 	mails = l.mail
 	l.mail, l.held = nil, 0
@@ -117,7 +117,7 @@ func releaseLent(r *protocol.Reply) {
 	r.Lent = nil
 }
 
-// readMail does what the mails ask. at is the connection whose batch has just run in turn, if any. Posts to it of
+// readMail carries out the waiting mails. at is the connection whose batch has just run in turn, if any. Posts to it of
 // earlier turns go before its reply (the order rule of protocol.Conn).
 func (l *loop) readMail(at *conn, turn uint64) {
 	l.mailMu.Lock()
@@ -132,7 +132,7 @@ func (l *loop) readMail(at *conn, turn uint64) {
 	}
 }
 
-// handle does what the mails ask, and clears them. at and turn are as for readMail.
+// handle carries out the mails, and clears them. at and turn are as for readMail.
 func (l *loop) handle(mails []mail, at *conn, turn uint64) {
 	for i := 0; i < len(mails); i++ {
 		m := &mails[i]
@@ -156,11 +156,11 @@ func (l *loop) handle(mails []mail, at *conn, turn uint64) {
 	}
 }
 
-// joinMost is how many bytes of messages to the same receivers become one.
+// joinMost bounds the bytes of the messages to the same receivers that are joined.
 const joinMost = 64 << 10
 
-// spread gives the first of mails to its receivers, together with the next ones that go to the same receivers. Each
-// gets one piece, and one write. It returns how many mails these were.
+// spread sends the first of mails to its receivers, joined with the next mails for the same receivers. Each receiver
+// gets one piece, and one write. spread returns how many mails it has joined.
 func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 	first := &mails[0]
 	size := len(first.p)
@@ -206,13 +206,13 @@ func (l *loop) spread(mails []mail, at *conn, turn uint64) (n int) {
 	return n
 }
 
-// goesWith says that m goes to the receivers of other.
+// goesWith reports whether m has the same receivers as other.
 func (m *mail) goesWith(other *mail) bool {
 	return m.kind == mailPostAll && m.except == other.except && len(m.to) == len(other.to) && len(m.to) > 0 &&
 		&m.to[0] == &other.to[0]
 }
 
-// takeShared takes a message for many at the connection whose batch of that turn has just been run.
+// takeShared adds a message for many to the output of the connection whose batch of that turn has just run.
 func (c *conn) takeShared(m *mail, turn uint64) {
 	post := mail{kind: mailPost, c: c, turn: m.turn, p: m.p}
 	if protocol.TurnOf(m.turn) < turn {
@@ -222,7 +222,7 @@ func (c *conn) takeShared(m *mail, turn uint64) {
 	}
 }
 
-// readOwn takes mail for the loop itself.
+// readOwn carries out mail for the loop itself.
 func (l *loop) readOwn(m *mail) {
 	switch m.kind {
 	case mailStop:
@@ -235,7 +235,7 @@ func (l *loop) readOwn(m *mail) {
 	}
 }
 
-// forAll has each connection read a mail of that kind.
+// forAll makes each connection read a mail of this kind.
 func (l *loop) forAll(kind mailKind) {
 	for c := range l.conns {
 		if m := (mail{kind: kind, c: c}); c.away != nil {

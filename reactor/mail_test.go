@@ -8,8 +8,8 @@ import (
 	"spindle/protocol"
 )
 
-// TestFullMailboxSlowsItsSender: while a loop does not read its mail, connections that fill its box past the bound
-// wait some milliseconds before each batch. Stats tell the bytes held. The waits end when the loop reads again.
+// TestFullMailboxSlowsItsSender: while a loop does not read its mail, connections that have filled its box past the
+// bound wait some milliseconds before each batch. Stats show the bytes held. The waits end when the loop reads again.
 func TestFullMailboxSlowsItsSender(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {

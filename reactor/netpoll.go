@@ -10,16 +10,16 @@ import (
 	"spindle/reactor/netpoll"
 )
 
-// The netpoll backend: netpoll's pollers watch, and a goroutine serves each connection that has bytes.
+// The netpoll backend uses netpoll's pollers to watch sockets, and a goroutine for each connection that has bytes.
 //
 // Each connection has its own loop. A goroutine with work for it (bytes, or its mail) visits the loop: it holds the
 // loop's lock, and then writes the replies. No replies are gathered across connections. The backend exists for
-// comparison: a goroutine for each readiness is what most Go servers do.
+// comparison, because most Go servers use a goroutine for each readiness.
 //
 // The poller's goroutine reads one buffer, which belongs to the goroutine that it starts.
 //
-// reactor.N1. While that goroutine is on its way, or the connection is held and has enough input, nothing more is read.
-// At its next event the socket leaves the poller. It comes back when the connection takes input again.
+// reactor.N1. Nothing more is read while that goroutine is on its way, or while a held connection has enough input. At
+// its next event the socket leaves the poller. It comes back when the connection takes input again.
 type netpollBackend struct {
 	reactor *Reactor
 	mu      sync.Mutex
@@ -56,7 +56,8 @@ const (
 	inputServed                   // the bytes have been served; the end of the visit decides
 )
 
-// netpollKits share what one loop's pools may keep: there are about as many kits as goroutines that work at a time.
+// netpollKits is how many kits share one loop's allowance for pools. There are about as many kits as goroutines that
+// work at a time.
 const netpollKits = 32
 
 func (b *netpollBackend) start(r *Reactor) (err error) {
@@ -82,7 +83,7 @@ func (b *netpollBackend) each(f func(*loop)) {
 	}
 }
 
-// accept accepts on a goroutine: the pollers only watch connections.
+// accept accepts on a goroutine, because the pollers only watch connections.
 func (b *netpollBackend) accept(a *acceptor) (err error) {
 	if b.bell, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("eventfd: %w", err)
@@ -122,7 +123,7 @@ func (b *netpollBackend) adopt(c *conn) {
 	})
 }
 
-// readable is the poller's report of bytes, or of the end.
+// readable is called by the poller when there are bytes, or the end.
 func (h *netpollHost) readable() error {
 	h.inputMu.Lock()
 	defer h.inputMu.Unlock()
@@ -149,8 +150,8 @@ func (h *netpollHost) readable() error {
 	return nil
 }
 
-// ending is the poller's report that the peer has ended. The poller has taken the socket out. Bytes sent before the end
-// are still to be read.
+// ending is called by the poller when the peer has ended. The poller has removed the socket. Bytes sent before the end
+// must still be read.
 func (h *netpollHost) ending() {
 	h.visit(func() {
 		switch c := h.conn; {
@@ -170,7 +171,7 @@ func (h *netpollHost) ending() {
 	})
 }
 
-// traffic serves the bytes that the poller has read; n is not above 0 when the peer is gone.
+// traffic serves the n bytes that the poller has read. If n is not above 0, the peer is gone.
 func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	c := h.conn
 	switch {
@@ -195,7 +196,7 @@ func (h *netpollHost) trafficTLS() {
 	h.inputServed()
 }
 
-// readMore implements reader, for connections under TLS: others are never readable here.
+// readMore implements reader, for connections under TLS. Other connections are never readable here.
 func (h *netpollHost) readMore(c *conn) {
 	buffer := h.back.buffers.Get().(*[firstRead]byte)
 	c.readMore(buffer[:], buffer[:])
@@ -208,7 +209,8 @@ func (h *netpollHost) inputServed() {
 	h.inputMu.Unlock()
 }
 
-// takeInput has the poller read again, once the connection takes input (reactor.N1). At the end of a visit.
+// takeInput makes the poller read again, once the connection takes input (reactor.N1). It is called at the end of a
+// visit.
 func (h *netpollHost) takeInput() {
 	c := h.conn
 	if c.life == lifeClosed || c.isGone() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
@@ -228,7 +230,7 @@ func (h *netpollHost) takeInput() {
 	}
 }
 
-// visit runs work and then a turn, on the caller's goroutine, which is the loop's for so long.
+// visit runs work and then a turn, on the caller's goroutine, which is the loop's goroutine meanwhile.
 func (h *netpollHost) visit(work func()) {
 	l := h.loop
 	for {

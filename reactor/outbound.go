@@ -15,23 +15,24 @@ import (
 	"spindle/protocol"
 )
 
-// Connections that this side opens, and what a handler may do with a connection on its own loop. A proxy needs both.
+// This file has connections that this side opens, and the operations of a handler on a connection on its own loop. A
+// proxy needs both.
 //
 //	Dial ─▶ a goroutine connects, and greets under TLS ─▶ mail ─▶ the loop: Sink.Up ─▶ Received … ─▶ Down
 //	                    │ it fails
 //	                    └──────────────────────────────▶ mail ─▶ the loop: Sink.Down
 //
 // reactor.B1. A Sink is called on its loop only. Down is called exactly once, and it is the last call.
-// reactor.B2. Such a connection takes no requests, and it counts in none of Stats' connections. Its owner bounds what
+// reactor.B2. Such a connection takes no requests, and it is not counted in Stats' connections. Its owner bounds what
 // is queued on it (Direct.Buffered).
 
-// A Sink takes what happens to a connection that Dial has opened. The loop calls it (reactor.B1).
+// A Sink receives the events of a connection that Dial has opened. The loop calls it (reactor.B1).
 type Sink interface {
-	// Up tells that the connection stands. d is valid until Down.
+	// Up reports that the connection is open. d is valid until Down.
 	Up(d Direct)
-	// Received takes bytes that have arrived. They are lent until it returns.
+	// Received gets bytes that have arrived. They are lent until it returns.
 	Received(p []byte)
-	// Down tells that the connection has ended, or why it could not be opened.
+	// Down reports that the connection has ended, or why it could not be opened.
 	Down(err error)
 }
 
@@ -39,20 +40,20 @@ type Sink interface {
 // protocol.Conn does not have.
 type Direct interface {
 	protocol.Conn
-	// Append adds a copy of p to the output. It leaves at the end of the iteration, with what other calls have added.
+	// Append adds a copy of p to the output. It is sent at the end of the iteration, with the bytes of other calls.
 	Append(p []byte)
-	// Share adds p itself to the output: it must not change afterwards.
+	// Share adds p itself to the output. p must not change afterwards.
 	Share(p []byte)
 	// Buffered returns how many bytes of the output the kernel has not taken yet.
 	Buffered() int
-	// Abandon drops the output that the kernel has not taken. Nothing of it leaves afterwards.
+	// Abandon drops the output that the kernel has not taken. It is never sent.
 	Abandon()
-	// Owe tells whether replies to requests that Serve has taken are still to come. While they are, the connection
-	// outlives the end of its peer's requests.
+	// Owe sets whether replies to requests that Serve has accepted are still to come. While they are, the connection
+	// stays open after its peer has stopped sending.
 	Owe(replies bool)
 }
 
-// ErrPeerEnded is what Sink.Down gets when the peer has closed the connection.
+// ErrPeerEnded is the error for Sink.Down when the peer has closed the connection.
 var ErrPeerEnded = errors.New("the peer has closed the connection")
 
 // A Dialing says where to connect, and how.
@@ -63,7 +64,7 @@ type Dialing struct {
 	Limit   time.Duration // for connecting and for the TLS handshake, each; 0: 10 seconds
 }
 
-// DirectOf returns the view of c on its own loop. c is one of this package's connections.
+// DirectOf returns c as its own loop sees it. c must be a connection of this package.
 func DirectOf(c protocol.Conn) Direct { return c.(*conn) }
 
 // Loops returns the loops that connections share. With netpoll there are none, and Dial cannot be used.
@@ -75,7 +76,7 @@ func (r *Reactor) Loops() []protocol.Loop {
 	return loops
 }
 
-// Run has the loop call f soon. Any goroutine. After the reactor has stopped f is not called.
+// Run makes the loop call f soon. Any goroutine. After the reactor has stopped f is not called.
 func Run(on protocol.Loop, f func()) { on.(*loop).post(mail{kind: mailRun, run: f}) }
 
 // Dial opens a connection on a loop of this reactor. It returns at once. Any goroutine.
@@ -182,7 +183,7 @@ func (c *conn) Owe(replies bool) {
 	}
 }
 
-// lost tells the sink that the connection never came to its loop. The socket is closed.
+// lost tells the sink that the connection never reached its loop. The socket is closed.
 func (c *conn) lost(err error) {
 	to, gone := c.sink, &c.loop.reactor.gone
 	Run(c.loop, func() { to.Down(err) })

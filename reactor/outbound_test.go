@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A relay passes each client's requests on to a server of lines that sends them back, over one connection a loop. It
-// answers in the order in which the lines return.
+// A relay passes each client's requests on to a server that echoes lines, over one connection for each loop. It replies
+// in the order in which the lines return.
 type relay struct {
 	to      Dialing
 	reactor atomic.Pointer[Reactor]
@@ -26,7 +26,7 @@ type relay struct {
 	last    atomic.Value // the error of the last Down
 }
 
-// A relayed is the connection of one loop.
+// A relayed is the relay's connection for one loop.
 type relayed struct {
 	*relay
 	d       Direct
@@ -110,9 +110,9 @@ func (o *relayed) Down(err error) {
 	o.waiting, o.d = nil, nil
 }
 
-// startRelay starts a relay to a server that echoes lines, under TLS if the relay's dialing says so.
+// startRelay starts a relay to a server that echoes lines, under TLS if the relay's dialing asks for it.
 //
-// change may change the relay before it serves; nil: it stays.
+// change, if not nil, may change the relay before it serves.
 func startRelay(t *testing.T, b Backend, secure bool, change func(*relay)) (*relay, *Reactor, string, net.Listener) {
 	t.Helper()
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
@@ -143,7 +143,7 @@ func startRelay(t *testing.T, b Backend, secure bool, change func(*relay)) (*rel
 	return h, r, addr, echo
 }
 
-// withLoops runs f for each backend whose loops are shared, to a bare server and to one under TLS.
+// withLoops runs f for each backend whose loops are shared, with a bare server and with one under TLS.
 func withLoops(t *testing.T, f func(t *testing.T, b Backend, secure bool)) {
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		for name, secure := range map[string]bool{"bare": false, "TLS": true} {
@@ -152,8 +152,8 @@ func withLoops(t *testing.T, f func(t *testing.T, b Backend, secure bool)) {
 	}
 }
 
-// A connection that this side opens takes what several clients send, and brings it back to each. A client that sends
-// its last request and ends still gets all replies (Direct.Owe).
+// A connection that this side opens sends the requests of several clients, and brings each its replies. A client that
+// sends its last request and stops sending still gets all replies (Direct.Owe).
 func TestDialedConnection(t *testing.T) {
 	withLoops(t, func(t *testing.T, b Backend, secure bool) {
 		h, r, addr, _ := startRelay(t, b, secure, nil)
@@ -193,8 +193,8 @@ func TestDialedConnection(t *testing.T) {
 	})
 }
 
-// A server that cannot be reached, or that does not greet under TLS, is reported by Down alone. So is the end of a
-// connection.
+// If a server cannot be reached, or its TLS handshake fails, Down is the only call. The end of a connection calls Down
+// too.
 func TestDialThatFails(t *testing.T) {
 	withLoops(t, func(t *testing.T, b Backend, secure bool) {
 		h, _, addr, echo := startRelay(t, b, secure, func(h *relay) {

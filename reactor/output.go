@@ -10,7 +10,7 @@ import (
 	"spindle/protocol"
 )
 
-// An output is the bytes that a connection has still to send: sealed pieces, then the tail that handlers append to.
+// An output is the bytes that a connection still has to send: sealed pieces, then the tail to which handlers append.
 //
 //	        reply or post             all has left
 //	 empty ───────────────▶ dirty ──────────────────▶ empty, or closed if the connection is closing
@@ -23,8 +23,8 @@ import (
 //
 // reactor.O1. The tail's buffer is leased from the loop's pool while the tail holds bytes or Serve runs, and not
 // longer.
-// reactor.O2. bytes is exactly what queue and tail hold, lent pieces included, less what the kernel took.
-// reactor.O3. A lent piece's release runs exactly once: when the kernel has taken the last of it, or when the
+// reactor.O2. bytes is exactly the length of queue and tail, with lent pieces, less the bytes that the kernel took.
+// reactor.O3. A lent piece's release runs exactly once: when the kernel has taken the last of the piece, or when the
 // connection ends.
 //
 // In the usual case nothing is ever sealed: the tail is written whole at the end of the loop's iteration.
@@ -63,7 +63,7 @@ const (
 	iovBound    = 64        // pieces in one writev
 )
 
-// A bufferPool lends reply buffers, the one used last first: it is still in the cache.
+// A bufferPool lends reply buffers. It lends the most recently used one first, because that is still in the cache.
 type bufferPool struct {
 	free  [][]byte
 	bytes int
@@ -117,8 +117,8 @@ func (o *output) dropTail(pool *bufferPool) {
 	}
 }
 
-// post appends bytes that many connections share, such as a published message. They become a piece that points at
-// them: nothing is copied, and no buffer is leased. Short ones are copied if the tail already has a buffer, or if many
+// post appends bytes that many connections share, such as a published message. They become a piece that points to them,
+// so nothing is copied and no buffer is leased. Short ones are copied if the tail already has a buffer, or if many
 // pieces wait.
 func (o *output) post(pool *bufferPool, p []byte) {
 	if len(p) >= pieceCopy || o.tail.B == nil && len(o.queue)-o.head < postPieces {
@@ -140,7 +140,7 @@ func (o *output) copyIn(pool *bufferPool, p []byte) {
 	r.B = append(r.B, p...)
 }
 
-// postReply appends a reply. It is the loop's afterwards.
+// postReply appends a reply, which belongs to the loop afterwards.
 func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	if len(r.Lent) == 0 {
 		if len(r.B) > 0 {
@@ -156,7 +156,7 @@ func (o *output) postReply(pool *bufferPool, r *protocol.Reply) {
 	o.split(r.B, nil, nil, r.Lent)
 }
 
-// insert puts a post before a reply that is already in the tail. It returns how far the reply has moved.
+// insert inserts a post before a reply that is already in the tail. It returns how far the reply has moved.
 func (o *output) insert(at protocol.Mark, p []byte) int {
 	o.tail.Insert(at, p)
 	o.bytes += len(p)
@@ -197,8 +197,8 @@ func (o *output) seal(pool *bufferPool) {
 	o.split(b, lease, release, lent)
 }
 
-// split appends b and the pieces lent between its bytes to the queue. The last piece carries the lease or the release
-// of b's memory.
+// split appends b and the pieces lent between its bytes to the queue. The last piece gets the lease or the release of
+// b's memory.
 func (o *output) split(b, lease []byte, release func(), lent []protocol.Lent) {
 	from := 0
 	for _, l := range lent {
@@ -222,7 +222,7 @@ func (o *output) split(b, lease []byte, release func(), lent []protocol.Lent) {
 	}
 }
 
-// A flushed says how far a flush came.
+// A flushed says how far a flush has come.
 type flushed uint8
 
 const (
@@ -268,7 +268,7 @@ func (o *output) flush(l *link, pool *bufferPool) (int, flushed) {
 	return total, result
 }
 
-// flushFree is flush of the bytes that may leave (reactor.G1).
+// flushFree flushes the bytes that may leave (reactor.G1).
 func (o *output) flushFree(l *link, pool *bufferPool) (int, flushed) {
 	if l.tls != nil {
 		return o.flushFreeTLS(l.tls, pool)
@@ -311,7 +311,7 @@ func (o *output) flushPieces(l *link, pool *bufferPool, most int) (int, flushed)
 	return total, flushedAll
 }
 
-// writePieces writes the first pieces of the queue, at most flushBound bytes of them, and at most so many.
+// writePieces writes the first pieces of the queue: at most `most` bytes, and at most flushBound.
 func (o *output) writePieces(fd, most int) (n, want int, errno unix.Errno) {
 	most = min(most, flushBound)
 	if b := o.queue[o.head].b; o.head == len(o.queue)-1 && len(b) <= most {
@@ -340,7 +340,7 @@ func (o *output) writePieces(fd, most int) (n, want int, errno unix.Errno) {
 	return n, want, errno
 }
 
-// takeWhole takes all output, if it is one piece that may leave and is not long.
+// takeWhole removes and returns all output, if it is one short piece that may leave.
 func (o *output) takeWhole() (p piece, ok bool) {
 	switch {
 	case len(o.marks) > 0 || len(o.tail.Lent) > 0 || o.bytes > flushBound/4:
@@ -363,14 +363,14 @@ func (o *output) takeWhole() (p piece, ok bool) {
 	return p, true
 }
 
-// putBack undoes takeWhole for a part of the piece. The output is empty.
+// putBack puts an unsent part of takeWhole's piece back. The output is empty.
 func (o *output) putBack(p piece) {
 	invariant.That(o.bytes == 0 && o.tail.B == nil, "reactor.U3: output was added to what the kernel has")
 	o.queue = append(o.queue, p)
 	o.bytes, o.idle = len(p.b), o.idle+p.idle
 }
 
-// advance drops n bytes that the kernel took, and the pieces that have left whole.
+// advance drops n bytes that the kernel took, and the pieces that were sent completely.
 func (o *output) advance(pool *bufferPool, n int) {
 	o.bytes -= n
 	for o.head < len(o.queue) {
@@ -410,7 +410,7 @@ func (p *piece) free(pool *bufferPool) {
 	}
 }
 
-// abandon releases all output unsent: the connection ends.
+// abandon releases all unsent output, because the connection ends.
 func (o *output) abandon(pool *bufferPool) {
 	for i := o.head; i < len(o.queue); i++ {
 		o.finish(pool, &o.queue[i])

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownBackend is a backend whose loops wait in the kernel by their own calls: epoll or io_uring.
+// An ownBackend is a backend whose loops make their own system calls to wait: epoll or io_uring.
 //
 // reactor.P1. While the loop is awake armed is true, so posts cost no wake-up. Before it sleeps it clears armed and
 // then looks at the mail once more.
@@ -20,16 +20,16 @@ type ownBackend struct {
 	running sync.WaitGroup
 }
 
-// An ownHost is one of its loops.
+// An ownHost is one loop of an ownBackend.
 type ownHost interface {
 	host
-	// lead has the loop accept for all.
+	// lead makes the loop accept for all loops.
 	lead(a *acceptor) error
-	// run is the loop, until end is called.
+	// run runs the loop, until end is called.
 	run()
-	// end has run return. Any goroutine.
+	// end makes run return. Any goroutine.
 	end()
-	// close ends the loop, after run.
+	// close frees the loop's resources, after run.
 	close()
 }
 
@@ -84,7 +84,7 @@ func (b *ownBackend) start(r *Reactor) error {
 	return nil
 }
 
-// accept has the first loop accept, which gives connections to all of them.
+// accept makes the first loop accept. It gives connections to all loops.
 func (b *ownBackend) accept(a *acceptor) error { return b.hosts[0].lead(a) }
 
 func (b *ownBackend) adopt(c *conn) { admitted(c) }

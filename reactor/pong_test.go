@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// pongHandler answers +PONG to everything, for measuring what the loops alone cost.
+// pongHandler replies +PONG to everything, to measure the cost of the loops alone.
 type pongHandler struct{ turn atomic.Uint64 }
 
 func (h *pongHandler) Open(c protocol.Conn) (any, []byte) { return c, nil }

@@ -5,8 +5,8 @@
 // Never: knows what a command means, keeps request bytes past Handler.Serve, or lets anything grow without a bound.
 // Start at conn.go and serving.go, where a request enters and its reply leaves. loop.go has the iteration, mail.go the
 // mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go, uring.go and netpoll.go are the
-// backends, and own.go is what two of them share. Each gives bytes, says when a socket can take more, and runs
-// loop.turn once an iteration.
+// backends, and own.go has the code that epoll and io_uring share. Each backend delivers bytes, reports when a socket
+// can take more, and runs loop.turn once an iteration.
 package reactor
 
 import (
@@ -33,12 +33,12 @@ const (
 	IOUring                // the kernel's io_uring
 )
 
-// String is the backend's name as reactor-backend has it.
+// String returns the backend's name as in reactor-backend.
 func (b Backend) String() string {
 	return [...]string{"gnet", "epoll", "netpoll", "io_uring"}[b]
 }
 
-// Polls returns the kernel's interface that the backend waits with.
+// Polls returns the kernel interface with which the backend waits.
 func (b Backend) Polls() string {
 	if b == IOUring {
 		return "io_uring"
@@ -52,7 +52,7 @@ type Options struct {
 	Settings *Settings // nil: the defaults
 	Backend  Backend
 	Loops    int // io-threads; 0 means 1
-	// MaxClients, unless 0, is how many connections there may be, whatever the settings say.
+	// MaxClients, unless 0, is the greatest number of connections, whatever the settings say.
 	MaxClients int64
 
 	Bind       []string // "127.0.0.1", "::1", "*", "::*"; a leading '-' lets an address be missing
@@ -64,29 +64,29 @@ type Options struct {
 	UnixGroup  string   // "": that of the process
 	Mark       int      // socket-mark-id; 0: none
 
-	// TLS is the configuration for connections to TLSPort. SetTLS replaces it. It is not copied, and must not change.
+	// TLS is the configuration for connections to TLSPort. SetTLS replaces it. TLS is not copied, and must not change.
 	TLS *tls.Config
-	// HandshakeLimit is how long a TLS handshake may take; 0: 10 seconds.
+	// HandshakeLimit is how long a TLS handshake may take. 0 means 10 seconds.
 	HandshakeLimit time.Duration
-	// Handshaking is called on its own goroutine when a TLS handshake begins and no other is under way.
+	// Handshaking is called on its own goroutine when a TLS handshake begins and no other is running.
 	Handshaking func()
 
-	// Logf takes a line for the operator.
+	// Logf writes a log line for the operator.
 	Logf func(level Level, format string, args ...any)
-	// OutputLimit hears of a connection that is closed because its output passed a limit, before Closed does. It runs
+	// OutputLimit is called for a connection that is closed because its output passed a limit, before Closed. It runs
 	// on the connection's loop, outside any turn.
 	OutputLimit func(session any, class protocol.Class, bytes int)
-	// QueryLimit hears of a connection that is closed because of what it sent and had not been served, as OutputLimit
-	// does. begin is lent: up to 64 bytes of that.
+	// QueryLimit is called for a connection that is closed because of its unserved input, in the same way as
+	// OutputLimit. begin is lent: up to 64 bytes of that input.
 	QueryLimit func(session any, begin []byte)
 
-	// Gate holds back what turns have decided that are not durable yet; nil: nothing is held back.
+	// Gate holds back the output of turns that are not durable yet. nil means that nothing is held back.
 	Gate *protocol.Gate
 
 	names *names // the reactor's own
 }
 
-// Level is how much a log line matters: Redis's four.
+// A Level is the importance of a log line: Redis's four.
 type Level int
 
 const (
@@ -126,33 +126,33 @@ type Reactor struct {
 
 // A backend makes loops and gives them sockets.
 type backend interface {
-	// start makes the loops and has them run.
+	// start makes the loops and runs them.
 	start(r *Reactor) error
-	// accept has a.accept called whenever a.poll is readable. It returns at once.
+	// accept arranges that a.accept is called whenever a.poll is readable. It returns at once.
 	accept(a *acceptor) error
-	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens it. It owns the socket. a.accept calls
-	// it, and for TLS any goroutine.
+	// adopt gives c, with a connected nonblocking socket, to c's loop, which opens c. The backend then owns the socket.
+	// a.accept calls adopt; for TLS any goroutine does.
 	adopt(c *conn)
 	// each calls f with every loop.
 	each(f func(*loop))
-	// stop ends the loops when their connections are closed.
+	// stop ends the loops after their connections are closed.
 	stop()
 }
 
-// A host is what a loop asks of its backend.
+// A host is the part of a backend that a loop uses.
 type host interface {
-	// wake has the loop run turn soon. Any goroutine; called once until the loop clears armed.
+	// wake makes the loop run turn soon. Any goroutine; it is called once until the loop clears armed.
 	wake()
-	// watchWrite has the loop call c.writable once the socket can take more. On the loop.
+	// watchWrite makes the loop call c.writable once the socket can take more. On the loop.
 	watchWrite(c *conn)
 	// drop forgets c and closes its socket. On the loop.
 	drop(c *conn)
 }
 
-// ErrBackend is an unknown reactor-backend.
+// ErrBackend is the error for an unknown reactor-backend.
 var ErrBackend = errors.New("reactor-backend must be gnet, epoll, netpoll or io_uring")
 
-// Usable returns b if this machine has what b needs. Otherwise it returns gnet, and why.
+// Usable returns b if this machine supports b. Otherwise it returns gnet, and the reason.
 func Usable(b Backend) (Backend, error) {
 	if b != IOUring {
 		return b, nil
@@ -165,7 +165,7 @@ func Usable(b Backend) (Backend, error) {
 	return b, nil
 }
 
-// New opens the listeners and starts the loops; connections wait in the backlog until Serve.
+// New opens the listeners and starts the loops. Connections wait in the backlog until Serve.
 func New(o Options) (*Reactor, error) {
 	if o.Settings == nil {
 		o.Settings = &Settings{}
@@ -222,7 +222,7 @@ func (r *Reactor) Serve() {
 }
 
 // Rebind replaces the listeners of TCP and TLS, for CONFIG SET bind, port and tls-port. Connections stay, and so do
-// listeners whose addresses do. On an error the old ones stay too.
+// listeners whose address stays. On an error the old listeners stay too.
 func (r *Reactor) Rebind(bind []string, port, tlsPort int) error {
 	return r.acceptor.rebind(bind, port, tlsPort)
 }
@@ -230,17 +230,17 @@ func (r *Reactor) Rebind(bind []string, port, tlsPort int) error {
 // SetTLS sets the configuration of later handshakes. Any goroutine.
 func (r *Reactor) SetTLS(config *tls.Config) { r.shaking.config.Store(config) }
 
-// A Kind is what a listener's connections are.
+// A Kind is the kind of connections that a listener accepts.
 type Kind int
 
-// The kinds by the numbers that INFO gives them.
+// The kinds, with INFO's numbers.
 const (
 	TCP Kind = iota
 	Unix
 	TLS
 )
 
-// String is the kind's name in INFO.
+// String returns the kind's name in INFO.
 func (k Kind) String() string { return [...]string{"tcp", "unix", "tls"}[k] }
 
 // A Listening is the listeners of one kind.
@@ -250,22 +250,22 @@ type Listening struct {
 	Port  int      // 0 of Unix sockets
 }
 
-// Listeners are what is listened on now.
+// Listeners returns the present listeners, by kind.
 func (r *Reactor) Listeners() []Listening { return r.acceptor.listening() }
 
-// Handshakes counts TLS handshakes: those under way, those that have begun, and those that have failed. Any goroutine.
+// Handshakes returns how many TLS handshakes are running, how many have begun, and how many have failed. Any goroutine.
 func (r *Reactor) Handshakes() (running, begun, failed int64) {
 	return int64(r.shaking.count()), r.shaking.begun.Load(), r.shaking.failed.Load()
 }
 
-// Handshaking says that a TLS handshake is under way.
+// Handshaking reports whether a TLS handshake is running.
 func (r *Reactor) Handshaking() bool { return r.shaking.count() > 0 }
 
-// Addrs are the addresses listened on: "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock".
+// Addrs returns the addresses listened on: "127.0.0.1:6379", "[::1]:6379", "/run/redis.sock".
 func (r *Reactor) Addrs() []string { return r.acceptor.addrs() }
 
-// Stop ends the reactor in order: no more accepting, what has been decided leaves, connections close, loops end.
-// Connections that do not take their output within patience are closed with it unsent.
+// Stop ends the reactor in order: it stops accepting, sends the output, closes connections, and ends the loops.
+// Connections that do not take their output within patience are closed, and the rest is not sent.
 func (r *Reactor) Stop(patience time.Duration) {
 	if r.stopping.Swap(true) {
 		return
@@ -308,7 +308,7 @@ type Stats struct {
 	MailBytes         int64  // what mailboxes hold that no loop has read yet; a message for many counts once a loop
 }
 
-// Stats may be called from any goroutine.
+// Stats returns the counts. Any goroutine.
 func (r *Reactor) Stats() Stats {
 	mail := int64(0)
 	r.back.each(func(l *loop) {
@@ -326,7 +326,7 @@ func (r *Reactor) Stats() Stats {
 	}
 }
 
-// ResetStats is CONFIG RESETSTAT's share: the counts of Stats begin at 0 again. Any goroutine.
+// ResetStats sets the counts of Stats to 0, for CONFIG RESETSTAT. Any goroutine.
 func (r *Reactor) ResetStats() {
 	for _, n := range []*atomic.Uint64{&r.accepted, &r.rejected, &r.outLimit, &r.inLimit} {
 		n.Store(0)
@@ -338,7 +338,7 @@ func (r *Reactor) ResetStats() {
 	}
 }
 
-// place chooses the loop for a new connection: they take turns, so connections spread evenly.
+// place chooses the loop for a new connection. It takes the loops in rotation, so connections spread evenly.
 func (r *Reactor) place() *loop {
 	if len(r.loops) == 0 {
 		return nil
@@ -358,5 +358,5 @@ func (r *Reactor) makeLoops(n int) {
 	}
 }
 
-// threads is how many loops to run: never more than the machine can.
+// threads returns how many loops to run, at most eight times the number of CPUs.
 func (r *Reactor) threads() int { return max(1, min(r.options.Loops, 8*runtime.NumCPU())) }

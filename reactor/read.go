@@ -6,22 +6,24 @@ import (
 	"spindle/internal/invariant"
 )
 
-// How much is read at once.
+// How many bytes are read at once.
 const (
 	// firstRead bounds a socket's first read in an iteration. It is short, so that little of a long argument is copied
-	// from a buffer. The rest is read into its place.
+	// from a buffer. The rest of the argument is read into its place.
 	firstRead = 32 << 10
-	// readBuffer bounds each later read, if that one filled its buffer and a long argument is awaited.
+	// readBuffer bounds each later read. There is one if the read before it filled its buffer and a long argument is
+	// awaited.
 	readBuffer = 64 << 10
-	// readOnBound bounds all of them together, roughly, before the loop serves other connections.
+	// readOnBound is a rough bound of all these reads together, before the loop serves other connections.
 	readOnBound = 128 << 10
-	// afterArgument is how much is read after a streamed argument: its end and the next request's beginning. If that
-	// has a long argument too, more would have to be copied.
+	// afterArgument is how much is read after a streamed argument: its end and the next request's beginning. If the
+	// next request has a long argument too, more bytes would have to be copied.
 	afterArgument = 4 << 10
 )
 
 // read reads once from the socket and serves the bytes. It reads into a streamed argument's memory if there is one,
-// else into buffer. full: more bytes may be there. With 0 bytes and no error the peer has ended.
+// otherwise into buffer. full means that more bytes may be there. 0 bytes without an error mean that the peer has
+// ended.
 func (c *conn) read(buffer []byte) (n int, full bool, errno unix.Errno) {
 	n, full, errno = c.readOnce(buffer)
 	if c.holdsOutput() && c.life != lifeClosed && !c.out.blocked { // crypto/tls has answered, and the socket was full
@@ -53,9 +55,9 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	return n, full, 0
 }
 
-// readOn reads more of a long argument, after a read has filled its buffer. It reports whether more may be there: an
-// end or an error shows again in the next iteration. Short requests wait for that iteration, because thousands fit into
-// a buffer.
+// readOn reads more of a long argument, after a read has filled its buffer. It reports whether more bytes may be there.
+// An end or an error shows again in the next iteration. Short requests wait for that iteration, because thousands fit
+// into a buffer.
 func (c *conn) readOn(buffer []byte) (more bool) {
 	for left := readOnBound; left > 0 && c.awaitsLong() && c.flow == flowing && c.isOpen(); {
 		n, full, errno := c.read(buffer)

@@ -6,13 +6,13 @@ import (
 	"spindle/protocol/scan"
 )
 
-// refuse turns each reply among the first n held bytes into protocol.ErrUnconfirmed, and returns the new number of
+// refuse replaces each reply among the first n held bytes by protocol.ErrUnconfirmed, and returns the new number of
 // these bytes. Pushes stay. The bytes are whole replies and pushes.
 //
 //	before:  [ may leave ][ :1 | > invalidate … | $5 hello ][ later marks ]
 //	after:   [ may leave ][ -UNCONFIRMED | > invalidate … | -UNCONFIRMED ][ later marks ]
 //
-// The loop only, while no batch of the connection is away.
+// Only the loop may call it, and only while no batch of the connection is away.
 func (o *output) refuse(pool *bufferPool, n int, gate *protocol.Gate) (now int) {
 	o.seal(pool)
 	rest := o.setAside(o.bytes - o.held)

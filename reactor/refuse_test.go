@@ -10,8 +10,8 @@ import (
 	"spindle/protocol"
 )
 
-// TestRefusedReplies: however held replies lie in pieces, each one of a failed turn becomes one error. Pushes, replies
-// of other turns and bytes that may leave stay as they are, and each lent piece is released once.
+// TestRefusedReplies: each held reply of a failed turn becomes one error, however the replies are split into pieces.
+// Pushes, replies of other turns and bytes that may leave stay unchanged. Each lent piece is released once.
 func TestRefusedReplies(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -79,7 +79,7 @@ func TestRefusedReplies(t *testing.T) {
 	}
 }
 
-// refusedBytes is what becomes of replies and pushes whose turn has failed. Only pushes begin with '>'.
+// refusedBytes returns what replies and pushes of a failed turn must become. Only pushes begin with '>'.
 func refusedBytes(whole []byte, replies int) []byte {
 	const push = ">2\r\n$4\r\nnews\r\n:1\r\n"
 	var made []byte

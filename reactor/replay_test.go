@@ -7,7 +7,7 @@ import (
 	"spindle/protocol"
 )
 
-// A nowhere is a host of loops that a test turns by hand.
+// A nowhere is a host for loops whose turns the test runs itself.
 type nowhere struct{}
 
 func (nowhere) wake()            {}
@@ -25,7 +25,7 @@ func (e eager) Serve(b *protocol.Batch) {
 }
 
 // TestTrafficBeforeTheReplay: a long argument's request was left undone, and its connection is resumed. More bytes
-// arrive before its turn in loop.ready. It is served once, and later requests after it.
+// arrive before the connection comes up in loop.ready. The request is served once, and later requests after it.
 func TestTrafficBeforeTheReplay(t *testing.T) {
 	long, ping := command("LATER", strings.Repeat("x", protocol.BigBulk)), command("PING")
 	for _, tt := range []struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Names are hosts that Resolve has looked up, so that Rebind does not wait for a name server.
+// A names has the hosts that Resolve has looked up, so that Rebind does not wait for a name server.
 type names struct {
 	mu    sync.Mutex
 	found map[string]resolved
@@ -22,7 +22,7 @@ type resolved struct {
 	until time.Time // later it is asked for again
 }
 
-// namesLast is how long answers hold: from Resolve to its Rebind, and to the Rebind that takes that one back.
+// namesLast is how long answers are valid: from Resolve to its Rebind, and to a second Rebind that undoes the first.
 const namesLast = 10 * time.Second
 
 // Unresolved returns the names in bind that a name server has to resolve.
@@ -36,7 +36,7 @@ func Unresolved(bind []string) (hosts []string) {
 	return hosts
 }
 
-// Resolve asks for hosts. It may wait for long; what it finds, or not, the next Rebind goes by. Any goroutine.
+// Resolve looks up hosts. It may wait for long. The next Rebind uses its results, also failures. Any goroutine.
 func (r *Reactor) Resolve(hosts []string) {
 	found := map[string]resolved{}
 	for _, host := range hosts {
@@ -75,7 +75,7 @@ func (o *Options) resolve(host string) (netip.Addr, error) {
 	return ask(host)
 }
 
-// literal is the address that host itself says.
+// literal returns the address that host spells out.
 func literal(host string) (addr netip.Addr, known bool) {
 	switch host {
 	case "*":
@@ -87,12 +87,12 @@ func literal(host string) (addr netip.Addr, known bool) {
 	return addr, err == nil
 }
 
-// lookUp asks the system's resolver; tests put another in its place.
+// lookUp asks the system's resolver. Tests replace it.
 var lookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 }
 
-// ask finds an address of a name, of IPv4 if there is one.
+// ask finds an address of a name, preferably of IPv4.
 func ask(host string) (netip.Addr, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

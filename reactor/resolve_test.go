@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestResolvedBeforehand: a rebind does not ask again for names that were resolved a moment ago, or could not be.
+// TestResolvedBeforehand: a rebind does not look up names again that Resolve has just looked up, successfully or not.
 func TestResolvedBeforehand(t *testing.T) {
 	asked := 0
 	real := lookUp

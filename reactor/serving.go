@@ -5,14 +5,14 @@ import (
 	"spindle/protocol"
 )
 
-// The way of a request: from its bytes to the reply in the output.
+// This file has the way of a request, from its bytes to the reply in the output.
 
 // servedAtOnce is how many batches of one connection run before the loop looks at the others.
 const servedAtOnce = 16
 
-// OnTraffic takes bytes that arrived from the backend. The way of a request begins here.
+// OnTraffic receives bytes from the backend. The way of a request begins here.
 //
-// Lifetime: data is the backend's; nothing points into it when OnTraffic returns (reactor.L1, reactor.L2).
+// Lifetime: data belongs to the backend; nothing points into it when OnTraffic returns (reactor.L1, reactor.L2).
 func (c *conn) OnTraffic(data []byte) {
 	c.loop.assertOn()
 	l := c.loop
@@ -55,8 +55,8 @@ func (c *conn) OnTraffic(data []byte) {
 	c.noteInput()
 }
 
-// moved notes that bytes have arrived, or left. For arriving bytes it is called after their turn. An earlier look at
-// the client also sees its last command.
+// moved notes that bytes have arrived, or were sent. For arriving bytes it is called after the turn that serves them.
+// So an observer that sees the new time also sees the client's last command.
 func (c *conn) moved() {
 	if now := c.loop.now(); now != c.lastMoved.Load() {
 		c.lastMoved.Store(now)
@@ -68,7 +68,7 @@ func (c *conn) moved() {
 const longArgument = 4 << 10
 
 // lacking returns how many of the arrived bytes are appended to the pending ones. While a long argument is awaited,
-// these are the bytes that it lacks, otherwise all.
+// only the bytes that the argument lacks are appended, otherwise all.
 func (c *conn) lacking(arrived int) int {
 	if c.awaitsLong() {
 		if n := c.parser.Need() - (len(c.pending) - c.served); n > 0 {
@@ -84,7 +84,7 @@ func (c *conn) awaitsLong() bool {
 	return p != nil && (p.Streaming() || p.Awaited() >= longArgument)
 }
 
-// servePending serves the pending bytes, unless the connection is held, or has to replay first.
+// servePending serves the pending bytes, unless the connection is held, or must replay a request first.
 func (c *conn) servePending() {
 	if c.isHeld() || c.replay || c.life == lifeClosed || c.served == len(c.pending) {
 		return
@@ -100,8 +100,8 @@ func (c *conn) servePending() {
 	c.drained()
 }
 
-// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait. If lent, buf is the
-// loop's read buffer, and a batch may go away with it.
+// serve runs the complete requests of buf, batch by batch, and returns the bytes that have to wait. lent means that buf
+// is the loop's read buffer; a batch may then be away together with the buffer.
 func (c *conn) serve(buf []byte, lent bool) (rest []byte) {
 	p := c.parser
 	if p == nil {
@@ -112,7 +112,7 @@ func (c *conn) serve(buf []byte, lent bool) (rest []byte) {
 	return c.serveRounds(p, buf, 1, lent)
 }
 
-// serveRounds is serve that begins with a round. If a batch goes away it returns nothing: bring continues.
+// serveRounds is serve, starting with the given round. If a batch goes away it returns nothing, and bring continues.
 func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool) (rest []byte) {
 	for ; ; round++ {
 		p.Limits = c.limits()
@@ -140,8 +140,8 @@ func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool)
 	}
 }
 
-// afterRun ends a round, in which done requests of the parsed bytes of buf were run. over: the others, and the bytes
-// after them, have to wait.
+// afterRun ends a round, in which done requests of the parsed bytes of buf were run. over means that the other
+// requests, and the bytes after them, have to wait.
 func (c *conn) afterRun(p *protocol.Parser, buf []byte, parsed, done, round int) (rest []byte, over bool) {
 	if len(p.Requests) > 0 {
 		switch {
@@ -182,7 +182,7 @@ func (c *conn) afterRun(p *protocol.Parser, buf []byte, parsed, done, round int)
 	return nil, false
 }
 
-// limits are the protocol limits of this client now.
+// limits returns the present protocol limits of this client.
 func (c *conn) limits() protocol.Limits {
 	if c.limiter != nil {
 		l := c.limiter.Limits()
@@ -192,7 +192,7 @@ func (c *conn) limits() protocol.Limits {
 	return protocol.Limits{MaxBulk: int(c.loop.reactor.settings.MaxBulk.Get())}
 }
 
-// own gives p to the connection while p remembers a part of a request, else to the loop (reactor.I3).
+// own gives p to the connection while p remembers a part of a request, otherwise to the loop (reactor.I3).
 func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	l := c.loop
 	needed := p.Pending() || p.Streaming()
@@ -207,9 +207,9 @@ func (c *conn) own(p *protocol.Parser) *protocol.Parser {
 	return p
 }
 
-// run has the handler serve one batch and puts its replies in their place. It returns how many requests were done.
-// bytes are those in which the requests' End counts, or nil. With mayLeave another loop may get the batch: away is true
-// then, and bring gets it back later.
+// run lets the handler serve one batch, and puts the batch's replies in their place. It returns how many requests were
+// done. The requests' End counts in bytes, which may be nil. With mayLeave another loop may run the batch: away is then
+// true, and bring gets the batch back later.
 func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLeave bool) (done int, away bool) {
 	l := c.loop
 	if l.waiting.Load() {
@@ -233,7 +233,7 @@ func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLea
 	return c.ran(l.frame), false
 }
 
-// ran takes a batch that has run. It returns how many requests were done.
+// ran handles a batch that has run. It returns how many requests were done.
 func (c *conn) ran(f *frame) (done int) {
 	l, b := c.loop, &f.batch
 	if l.nowMs == 0 {
@@ -257,7 +257,8 @@ func (c *conn) ran(f *frame) (done int) {
 	return done
 }
 
-// deliver takes the replies of a batch that ran in turn. Posts of earlier turns go before them, later ones after.
+// deliver adds the replies of a batch that ran in turn to the output. Posts of earlier turns go before them, later ones
+// after.
 func (c *conn) deliver(turn uint64, f *frame) {
 	c.loop.assertOn()
 	l := c.loop
@@ -281,10 +282,10 @@ func (c *conn) deliver(turn uint64, f *frame) {
 	c.written()
 }
 
-// before puts a post of an earlier turn before the batch's reply.
+// before inserts a post of an earlier turn before the batch's reply.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	// No reply, or it has left already.
+	// There is no reply, or it was sent already.
 	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() {
 		c.readMail(m)
 		return
@@ -299,7 +300,7 @@ func (c *conn) before(m *mail) {
 	c.out.holdAhead(c.loop.reactor.options.Gate, c.waitFor(m), n, n+tail.Since(c.batch))
 }
 
-// goOn does the connection's work that its socket does not report.
+// goOn continues work of the connection that no event of its socket announces.
 func (c *conn) goOn() {
 	c.inReady = false
 	if c.life == lifeClosed || c.away != nil {
@@ -344,10 +345,11 @@ func (c *conn) goOn() {
 // A reader is a host that reads a socket again when the connection asks for it.
 type reader interface{ readMore(c *conn) }
 
-// An opener is a host that is given sockets by mail.
+// An opener is a host that gets sockets by mail.
 type opener interface{ enter(c *conn) }
 
-// malformed ends a connection after an error in the protocol. If the handler wants to see it later, it is held instead.
+// malformed ends a connection after a protocol error. If the handler wants to handle the error later, the connection is
+// held instead.
 func (c *conn) malformed(err *protocol.Error) (held bool) {
 	switch c.loop.handler.Malformed(c.session, err) {
 	case protocol.Wait:

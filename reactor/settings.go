@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// Settings are what an operator may change while the reactor runs. Any goroutine may read and set them.
+// Settings are the parameters that an operator may change while the reactor runs. Any goroutine may read and set them.
 type Settings struct {
 	MaxClients   setting.Int  // maxclients
 	KeepAlive    setting.Int  // tcp-keepalive, seconds; 0: off. For later connections
@@ -25,24 +25,24 @@ type Settings struct {
 // OutputLimits are the three output-buffer limits, by protocol.Class.
 type OutputLimits [3]OutputLimit
 
-// An OutputLimit bounds what a connection may have to send and its peer does not take. 0 is no limit.
+// An OutputLimit bounds the output that a connection holds because its peer does not read. 0 means no limit.
 type OutputLimit struct {
 	Hard    uint64
 	Soft    uint64
 	Seconds int64 // how long Soft may be passed
 }
 
-// classes in the order CONFIG GET shows them.
+// classNames are the classes in the order of CONFIG GET.
 var classNames = [3]string{protocol.ClassNormal: "normal", protocol.ClassReplica: "slave",
 	protocol.ClassPubSub: "pubsub"}
 
-// DefaultOutputLimits are Redis's: clients that ask are trusted to read, those that are told are not.
+// DefaultOutputLimits are Redis's: clients that send requests are trusted to read, subscribers and replicas are not.
 var DefaultOutputLimits = OutputLimits{
 	protocol.ClassReplica: {Hard: 256 << 20, Soft: 64 << 20, Seconds: 60},
 	protocol.ClassPubSub:  {Hard: 32 << 20, Soft: 8 << 20, Seconds: 60},
 }
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings for CONFIG and the configuration file, and gives each its default.
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewInt("maxclients", &s.MaxClients, 10000, setting.Between(1, math.MaxUint32)),
@@ -63,8 +63,7 @@ var (
 	errLimitNumbers   = errors.New("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 )
 
-// parseOutputLimits reads "class hard soft seconds" any number of times; classes that are not named keep what they
-// have.
+// parseOutputLimits reads "class hard soft seconds" any number of times. Classes that are not named keep their limits.
 func parseOutputLimits(args []string, old OutputLimits, _ setting.How) (OutputLimits, error) {
 	if len(args)%4 != 0 { // CONFIG SET to nothing changes nothing
 		return old, errLimitArguments

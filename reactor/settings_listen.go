@@ -8,8 +8,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// ListenSettings say where the reactor listens and with how many loops. They are read when it is made; Bind and
-// the ports also by CONFIG SET, through [Reactor.Rebind].
+// ListenSettings say where the reactor listens and with how many loops. They are read when the reactor is made. CONFIG
+// SET can change Bind and the ports later, through [Reactor.Rebind].
 type ListenSettings struct {
 	Bind           setting.Value[[]string]
 	Port           setting.Int // 0: no TCP
@@ -27,7 +27,7 @@ type ListenSettings struct {
 	}
 }
 
-// Rows are the settings as CONFIG and the configuration file know them. Calling it gives every one its default.
+// Rows returns the settings for CONFIG and the configuration file, and gives each its default.
 func (s *ListenSettings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewValue("bind", &s.Bind, []string{"*", "-::*"}, Addresses, setting.MultiArg),
@@ -46,12 +46,12 @@ func (s *ListenSettings) Rows() []setting.Row {
 	}
 }
 
-// Addresses is how addresses to listen on are written.
+// Addresses is the text form of addresses to listen on.
 var Addresses = setting.Codec[[]string]{
 	Parse: parseAddresses, Format: func(a []string) string { return strings.Join(a, " ") },
 }
 
-// maxAddresses is how many a bind line may name.
+// maxAddresses bounds the addresses of a bind line.
 const maxAddresses = 16
 
 func parseAddresses(args []string, _ []string, _ setting.How) ([]string, error) {

@@ -10,15 +10,15 @@ import (
 	"spindle/protocol"
 )
 
-// Chunks that come back are spare, for the next long replies. Chunks beyond spareChunks (64 MB) go back to the kernel
-// at once, others when they were not used for spareAge.
+// Returned chunks are spare, for the next long replies. Chunks beyond spareChunks (64 MB) go back to the kernel at
+// once. Others do so when they were not used for spareAge.
 const (
 	spareChunks = 256
 	spareAge    = 5 * time.Second
 )
 
-// A chunkStore lends the memory of long replies, outside the Go heap. Loops that share their kits also share a store: a
-// chunk may come back to another kit than it was lent from. Any goroutine.
+// A chunkStore lends the memory of long replies, outside the Go heap. Loops that share their kits also share a store,
+// because a chunk may be returned by another kit than the one that lent it. Any goroutine.
 type chunkStore struct {
 	mu    sync.Mutex
 	spare [][]byte // the one used last at the end
@@ -86,8 +86,8 @@ func (s *chunkStore) age() {
 	}
 }
 
-// Chunk implements protocol.Chunks: more room for the reply of the batch that is being served, unless the connection
-// will be cut for it.
+// Chunk implements protocol.Chunks: it returns more room for the reply of the batch that is being served. It returns
+// none if the connection will be cut for its output.
 func (c *conn) Chunk(n, _ int) (chunk []byte, release func()) {
 	if c.stranger() {
 		return nil, nil
@@ -104,8 +104,8 @@ func (c *conn) Outgrown(b []byte) {
 	c.loop.replies.giveBack(b)
 }
 
-// chunk lends room for n bytes. held is how many bytes the connection has to send; past its limit it gets none, and
-// will be cut. Any goroutine.
+// chunk lends room for n bytes. held is how many bytes the connection has to send. Past its limit the connection gets
+// no room, and will be cut. Any goroutine.
 func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	class := protocol.Class(c.class.Load())
 	hard := c.loop.reactor.settings.Output.Get()[class].Hard

@@ -9,7 +9,7 @@ import (
 	"spindle/protocol"
 )
 
-// A chunk comes back on any goroutine, while others lend and give back. Meanwhile no other reply has it.
+// A chunk can be returned on any goroutine, while others lend and return. Meanwhile no other reply uses it.
 func TestChunksOfManyGoroutines(t *testing.T) {
 	var s chunkStore
 	var all sync.WaitGroup
@@ -39,7 +39,7 @@ func TestChunksOfManyGoroutines(t *testing.T) {
 	}
 }
 
-// Spare chunks that are not used between two agings go back to the kernel, and others stay.
+// Spare chunks that are not used between two calls of age go back to the kernel. The others stay.
 func TestSpareChunksAge(t *testing.T) {
 	s := chunkStore{aging: true} // the test ages
 	spare := func() int {
@@ -70,7 +70,7 @@ func TestSpareChunksAge(t *testing.T) {
 	}
 }
 
-// Under netpoll a connection has its own loop, and another kit at each visit. Chunks are the backend's, and none is
+// Under netpoll a connection has its own loop, and another kit at each visit. Chunks belong to the backend. No chunk is
 // lost with a kit that the garbage collector drops.
 func TestKitsShareTheirChunks(t *testing.T) {
 	h := newTestHandler()
@@ -87,8 +87,8 @@ func TestKitsShareTheirChunks(t *testing.T) {
 	}
 }
 
-// A long reply that is written elsewhere than on its connection's loop lies in chunks, too. When the client would have
-// more to read than it may, its connection ends.
+// A long reply that is written outside its connection's loop lies in chunks, too. When the client would get more unread
+// output than it may have, its connection ends.
 func TestPostedReplySpills(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()

@@ -15,7 +15,7 @@ func (c *conn) stream(p *protocol.Parser, head []byte) {
 	}
 }
 
-// reserve returns memory for an argument; nil: the client has got an error, and the connection closes.
+// reserve returns memory for an argument. It returns nil if the client has got an error; the connection then closes.
 func (c *conn) reserve(size int) *protocol.Bulk {
 	b, err := c.loop.handler.Reserve(c.session, size)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *conn) reserve(size int) *protocol.Bulk {
 	return b
 }
 
-// enlarge gets a streamed argument more memory if it needs some. If none is available it ends the stream and returns
+// enlarge gets more memory for a streamed argument that needs it. If none is available it ends the stream and returns
 // false.
 func (c *conn) enlarge() bool {
 	size := c.parser.Cramped()
@@ -46,8 +46,8 @@ func (c *conn) enlarge() bool {
 	return true
 }
 
-// feed gives a streamed argument the bytes that arrived, and runs its request when it is complete. It returns the bytes
-// after it.
+// feed passes the arrived bytes to a streamed argument, and runs the request when the argument is complete. It returns
+// the bytes after the argument.
 func (c *conn) feed(data []byte) []byte {
 	p := c.parser
 	p.Use(&c.loop.scratch)
@@ -79,8 +79,8 @@ func (c *conn) readIntoBulk(n int) {
 	c.noteInput()
 }
 
-// runStreamed runs the request whose last argument was streamed. If it is not done, it stays in the parser until
-// Resume.
+// runStreamed runs the request whose last argument was streamed. A request that does not finish stays in the parser
+// until Resume.
 func (c *conn) runStreamed(unread int) {
 	p := c.parser
 	done, _ := c.run(p.Requests, nil, unread, false)
@@ -91,7 +91,7 @@ func (c *conn) runStreamed(unread int) {
 	c.endStream()
 }
 
-// endStream gives the argument's memory back unless a handler has taken it.
+// endStream frees the argument's memory unless a handler has taken it.
 func (c *conn) endStream() {
 	p := c.parser
 	if p == nil || !p.Streaming() {

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// System calls that never wait, made without telling the scheduler.
+// This file has system calls that never wait. They do not tell the scheduler.
 //
 // syscall.Syscall lets the runtime take the processor away while the kernel works, which costs more than a nonblocking
-// read does. A raw call may therefore only be one that returns at once. The one exception is epollWait's.
+// read. So only a call that returns at once may be raw. The one exception is epollWait's.
 
-// receive is recv(2): what read(2) does for a socket, without the layer for files. It and send save 2 % of the CPU of
-// an unpipelined request (TestPongServer under redis-benchmark).
+// receive is recv(2). For a socket it does the same as read(2), without the layer for files. receive and send save 2 %
+// of the CPU of an unpipelined request (TestPongServer under redis-benchmark).
 func receive(fd int, p []byte) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
 		uintptr(len(p)),
@@ -51,7 +51,7 @@ func writev(fd int, iov []unix.Iovec) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollWait is epoll_wait; a timeout of -1 waits until an event or a signal. See epollHost.wait for when that is sound.
+// epollWait is epoll_wait. A timeout of -1 waits until an event or a signal. See epollHost.wait for when that is sound.
 func epollWait(fd int, events []unix.EpollEvent, timeoutMs int) (int, unix.Errno) {
 	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(events))),

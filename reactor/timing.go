@@ -7,14 +7,15 @@ import (
 	"spindle/protocol"
 )
 
-// How long replies take: from the instant at which the loop has read a request to that at which its reply has left.
+// This file measures how long replies take: from the time when the loop has read a request to the time when its reply
+// was sent.
 //
 //	read ──▶ conn.readAt ──▶ run: what ran, per row ──▶ loop.ran ──▶ the connection's output has left ──▶ timings
 //
 // reactor.D1. In that time a request waits for the loop, the turn, earlier requests of its pipeline, the log's gate and
 // the socket. Later replies of blocked or lent commands are not timed.
-// reactor.D2. All requests of an iteration count as read when its first bytes are. The loop reads the clock then, and
-// once more after its writes. Every iteration ends with endIteration, also one without a reply. With io_uring the
+// reactor.D2. All requests of an iteration count as read when its first bytes are read. The loop reads the clock then,
+// and once more after its writes. Every iteration ends with endIteration, also one without a reply. With io_uring the
 // second reading comes before the writes.
 // reactor.D3. Requests without a reply are not timed: the core leaves them out of Batch.Ran.
 
@@ -24,17 +25,17 @@ type timings struct {
 	rows []*histogram.H // by protocol.Ran.Row; nil: none has run
 }
 
-// A sent is some requests of a connection whose replies are on their way.
+// A sent is a number of requests of a connection whose replies are on their way.
 type sent struct {
 	c      *conn
 	ran    protocol.Ran
 	readAt int64
 }
 
-// untimedMost is how many of them are kept while sockets are full; more are not measured.
+// untimedMost bounds the sent records that are kept while sockets are full. Further requests are not measured.
 const untimedMost = 4096
 
-// beganAt is when the loop has read the first bytes of this iteration, in nanos of its clock.
+// beganAt returns when the loop read the first bytes of this iteration, in nanoseconds of its clock.
 func (l *loop) beganAt() int64 {
 	if l.readAt == 0 {
 		l.readAt = l.wall.Nanos()
@@ -42,7 +43,7 @@ func (l *loop) beganAt() int64 {
 	return l.readAt
 }
 
-// noteRan keeps what a batch has run until its replies have left.
+// noteRan keeps the counts of a batch until its replies were sent.
 func (c *conn) noteRan(ran []protocol.Ran) {
 	l := c.loop
 	if len(l.ran) >= untimedMost {
@@ -53,7 +54,7 @@ func (c *conn) noteRan(ran []protocol.Ran) {
 	}
 }
 
-// timeReplies measures what has left. It comes after the writes.
+// timeReplies measures the replies that were sent. It comes after the writes.
 func (l *loop) timeReplies() {
 	if len(l.ran) == 0 {
 		return
@@ -74,7 +75,7 @@ func (l *loop) timeReplies() {
 	l.ran = left
 }
 
-// row is the histogram of a row. Under mu.
+// row returns the histogram of a row. The caller holds mu.
 func (t *timings) row(i int) *histogram.H {
 	for i >= len(t.rows) {
 		t.rows = append(t.rows, nil)
@@ -85,7 +86,7 @@ func (t *timings) row(i int) *histogram.H {
 	return t.rows[i]
 }
 
-// Timings gives a copy of the histogram of each row that has run, in the order of rows. Any goroutine.
+// Timings yields a copy of the histogram of each row that has run, in the order of rows. Any goroutine.
 func (r *Reactor) Timings(yield func(row int, h *histogram.H) bool) {
 	var rows []histogram.H
 	var ids []int
@@ -103,7 +104,7 @@ func (r *Reactor) Timings(yield func(row int, h *histogram.H) bool) {
 	}
 }
 
-// reset forgets what was measured.
+// reset forgets all measurements.
 func (t *timings) reset() {
 	t.mu.Lock()
 	t.rows = nil

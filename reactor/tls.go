@@ -22,12 +22,13 @@ import (
 // The memory of crypto/tls is bounded: some 7 KB when idle, and the largest record (TestIdleTLSConnectionCost). As in
 // Redis it does not count as the client's memory.
 //
-// As a net.Conn it is what crypto/tls reads records from and writes records to. During the handshake it waits in
-// file. Afterwards Read answers errNothing where a socket would wait: crypto/tls keeps a half-read record for later.
+// The tlsLink is also the net.Conn from which crypto/tls reads records and to which it writes them. During the
+// handshake its Read and Write wait in file. Afterwards Read returns errNothing where a socket would wait; crypto/tls
+// then keeps a half-read record for later.
 //
 // reactor.S1. One goroutine at a time uses a tlsLink: that of the handshake, then the loop.
-// reactor.S2. unsent goes out before anything else. Output is encrypted only while unsent is empty.
-// reactor.S3. No event reports the input that crypto/tls holds. read continues until nothing is left, or says full.
+// reactor.S2. unsent is sent before anything else. Output is encrypted only while unsent is empty.
+// reactor.S3. No event reports the input that crypto/tls holds. read continues until nothing is left, or returns full.
 type tlsLink struct {
 	conn *tls.Conn
 	of   *link
@@ -38,15 +39,15 @@ type tlsLink struct {
 }
 
 const (
-	// recordSize is how much is encrypted at a time: one record, whatever the cipher adds to it.
+	// recordSize is how many bytes are encrypted at a time, as one record. The cipher may add to it.
 	recordSize = 16 << 10
-	// ownRecord is the size of a piece that is encrypted where it lies. Shorter ones share a record.
+	// ownRecord is the size from which a piece is encrypted in place. Shorter pieces share a record.
 	ownRecord = 4 << 10
-	// unsentMost bounds the encrypted bytes that wait: a record of output, and crypto/tls's own answers.
+	// unsentMost bounds the encrypted bytes that wait: a record of output, and crypto/tls's own messages.
 	unsentMost = 4 * recordSize
 )
 
-// nothingYet is the error of a Read with nothing to read. crypto/tls takes a temporary net.Error as a pause.
+// nothingYet is the error of a Read with nothing to read. crypto/tls treats a temporary net.Error as a pause.
 type nothingYet struct{}
 
 func (nothingYet) Error() string   { return "nothing to read yet" }
@@ -55,7 +56,7 @@ func (nothingYet) Temporary() bool { return true }
 
 var errNothing net.Error = nothingYet{}
 
-// read fills p with what has been received, record after record.
+// read fills p with received data, record by record.
 func (t *tlsLink) read(p []byte) (n int, full bool, errno unix.Errno) {
 	for n < len(p) {
 		m, err := t.conn.Read(p[n:])
@@ -96,7 +97,7 @@ func (t *tlsLink) Read(p []byte) (int, error) {
 	return 0, errNothing
 }
 
-// Write implements net.Conn for crypto/tls: it takes all of p, and keeps what the socket does not.
+// Write implements net.Conn for crypto/tls. It accepts all of p, and keeps the bytes that the socket does not take.
 func (t *tlsLink) Write(p []byte) (int, error) {
 	if t.shaking != nil {
 		return t.shaking.write(p)
@@ -116,7 +117,7 @@ func (t *tlsLink) Write(p []byte) (int, error) {
 	return whole, nil
 }
 
-// send is send(2), with a full socket as 0 bytes taken.
+// send is send(2). For a full socket it returns 0 bytes.
 func (t *tlsLink) send(p []byte) (int, unix.Errno) {
 	for {
 		n, errno := send(t.of.fd, p)
@@ -130,7 +131,7 @@ func (t *tlsLink) send(p []byte) (int, unix.Errno) {
 	}
 }
 
-// sendUnsent sends what is encrypted. It answers flushedAll when nothing of that is left.
+// sendUnsent sends the encrypted bytes. It returns flushedAll when none is left.
 func (t *tlsLink) sendUnsent() flushed {
 	if len(t.unsent) == 0 {
 		return flushedAll
@@ -146,21 +147,21 @@ func (t *tlsLink) sendUnsent() flushed {
 	return flushedAll
 }
 
-// encrypt makes one record of p and sends what the socket takes of it.
+// encrypt makes one record of p and sends as much of it as the socket takes.
 func (t *tlsLink) encrypt(p []byte) error {
 	invariant.That(len(t.unsent) == 0 && len(p) <= recordSize, "reactor.S2: %d bytes behind %d", len(p), len(t.unsent))
 	_, err := t.conn.Write(p)
 	return err
 }
 
-// end tells the peer that nothing more comes, if the socket takes that at once.
+// end sends close_notify to the peer, if the socket takes it at once.
 func (t *tlsLink) end() {
 	if len(t.unsent) == 0 {
 		_ = t.conn.CloseWrite() // the connection is closed either way
 	}
 }
 
-// Close, addresses and deadlines implement net.Conn. The conn sees to them.
+// Close, the addresses and the deadlines implement net.Conn. The conn handles them.
 func (t *tlsLink) Close() error                     { return nil }
 func (t *tlsLink) LocalAddr() net.Addr              { return nil }
 func (t *tlsLink) RemoteAddr() net.Addr             { return nil }
@@ -189,7 +190,7 @@ func (o *output) flushTLS(t *tlsLink, pool *bufferPool) (total int, result flush
 	}
 }
 
-// encryptNext makes a record of the output's first bytes and forgets them.
+// encryptNext makes a record of the output's first bytes and removes them from the output.
 func (o *output) encryptNext(t *tlsLink, pool *bufferPool) (n int, err error) {
 	if len(o.queue) == 0 && len(o.tail.Lent) == 0 && len(o.tail.B) <= recordSize { // the usual case
 		n = len(o.tail.B)

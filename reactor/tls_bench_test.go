@@ -15,8 +15,8 @@ import (
 	"spindle/tests/testkit/authority"
 )
 
-// BenchmarkLink has one client ask and wait, bare and under TLS, with 16 requests at a time and alone. Both ends are
-// in this process. Watch allocs/op: 0 for a bare link.
+// BenchmarkLink is one client that sends and waits, bare and under TLS, with 16 requests at a time and with one. Both
+// ends are in this process. Watch allocs/op: 0 for a bare link.
 // Compare two commits: go test -run=- -bench=Link -count=10 ./reactor | benchstat -
 func BenchmarkLink(b *testing.B) {
 	defer func() { secured = false }()

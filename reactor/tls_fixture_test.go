@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit/authority"
 )
 
-// serverCertificate is a certificate of this test run's own, for 127.0.0.1.
+// serverCertificate is a certificate for 127.0.0.1, made for this test run.
 var serverCertificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -26,20 +26,20 @@ var serverCertificate = sync.OnceValue(func() tls.Certificate {
 	return made
 })
 
-// serverTLS is what the reactor is given, with one certificate and no questions to clients.
+// serverTLS returns the reactor's configuration, with one certificate and no demand for clients' certificates.
 func serverTLS() *tls.Config {
 	return &tls.Config{
 		Certificates: []tls.Certificate{serverCertificate()}, MinVersion: tls.VersionTLS10, DynamicRecordSizingDisabled: true,
 	}
 }
 
-// secured has serveHandler listen under TLS, and dial speak it.
+// secured makes serveHandler listen under TLS, and dial connect under TLS.
 var secured bool
 
-// eachLink runs f as a subtest of each backend, bare and under TLS, and bare with batches that are away.
+// eachLink runs f as a subtest of each backend: bare, under TLS, and bare with batches that are away.
 func eachLink(t *testing.T, f func(t *testing.T, b Backend)) { onEachLink(t, eachBackend, f) }
 
-// eachLinkAtOnce is eachLink for a test that waits: backends are parallel.
+// eachLinkAtOnce is eachLink for a test that waits. Its backends run in parallel.
 func eachLinkAtOnce(t *testing.T, f func(t *testing.T, b Backend)) {
 	onEachLink(t, eachBackendAtOnce, f)
 }
@@ -65,5 +65,5 @@ func (p *peer) secure() {
 	p.r.Reset(c)
 }
 
-// clientTLS is a client that does not ask whose certificate the server's is.
+// clientTLS returns the configuration of a client that does not verify the server's certificate.
 func clientTLS() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }

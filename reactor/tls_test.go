@@ -21,7 +21,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A cutConn passes on what is written, in pieces of at most most bytes, and nothing beyond left bytes.
+// A cutConn passes on written bytes, in pieces of at most `most` bytes, and no more than left bytes.
 type cutConn struct {
 	net.Conn
 	most  int // 0: whole
@@ -62,7 +62,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dialBare is dial without TLS, whatever serveHandler speaks.
+// dialBare is dial without TLS, whatever serveHandler uses.
 func dialBare(t testing.TB, addr string) net.Conn {
 	t.Helper()
 	c, err := net.DialTimeout("tcp", addr, patience)
@@ -81,7 +81,7 @@ func underTLS(t *testing.T, f func(t *testing.T, b Backend)) {
 	eachBackend(t, f)
 }
 
-// A handshake that ends at any byte leaves nothing, and other connections are served.
+// A handshake that ends at any byte leaves no resources, and other connections are served.
 func TestHandshakeCutAnywhere(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -110,8 +110,8 @@ func TestHandshakeCutAnywhere(t *testing.T) {
 	})
 }
 
-// Connections that stop in their handshake count in maxclients, are closed when their time is over, and delay no other.
-// A busy host delays a client sometimes, and a server that waits for handshakes does so always.
+// Connections that stop in their handshake count in maxclients, are closed when their time is over, and delay no other
+// connection. A busy host delays a client sometimes, but a server that waits for handshakes does so always.
 func TestHandshakesThatStop(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		const most, tries = 400 * time.Millisecond, 8
@@ -125,7 +125,7 @@ func TestHandshakesThatStop(t *testing.T) {
 	})
 }
 
-// pingBesideStopped returns the longest time of a PING beside handshakes that stop.
+// pingBesideStopped returns the longest time of a PING while other connections have stopped in their handshakes.
 func pingBesideStopped(t *testing.T, b Backend) (slowest time.Duration) {
 	const many, limit = 300, time.Second
 	h := newTestHandler()
@@ -168,7 +168,7 @@ func pingBesideStopped(t *testing.T, b Backend) (slowest time.Duration) {
 	return slowest
 }
 
-// A onceConn's reads wait: its handshake goes as far as its first flight.
+// A onceConn stops in its first read, so its handshake ends after the client's first message.
 type onceConn struct {
 	net.Conn
 	over <-chan struct{}
@@ -176,7 +176,7 @@ type onceConn struct {
 
 func (c *onceConn) Read([]byte) (int, error) { <-c.over; return 0, io.EOF }
 
-// Stop does not wait for handshakes that do not end, nor for those that wait to compute.
+// Stop does not wait for handshakes that do not end, nor for handshakes that wait for a slot.
 func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
@@ -224,8 +224,8 @@ func TestRecordsCutAnywhere(t *testing.T) {
 	})
 }
 
-// A connection in its handshake has a place among maxclients. One too many is closed without a word, which it could not
-// read.
+// A connection in its handshake counts in maxclients. A connection beyond the limit is closed without an error message,
+// which it could not read.
 func TestMaxClientsUnderTLS(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveHandler(t, newTestHandler(), Options{Backend: b,
@@ -246,7 +246,7 @@ func TestMaxClientsUnderTLS(t *testing.T) {
 	})
 }
 
-// The last record of a connection that the server closes is an alert, so that the client knows the end from a cut.
+// The last record of a connection that the server closes is an alert. So the client can tell the end from a cut.
 func TestCloseNotify(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
@@ -265,7 +265,7 @@ func TestCloseNotify(t *testing.T) {
 	})
 }
 
-// Requests that come in one segment with the end of the handshake are served: no event tells of them.
+// Requests that arrive in one segment with the end of the handshake are served, although no event announces them.
 func TestRequestAfterTheHandshake(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		_, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
@@ -310,7 +310,7 @@ func TestFirstRequestByNagle(t *testing.T) {
 	})
 }
 
-// A heldConn sends its first write at once, and keeps the others until let.
+// A heldConn sends its first write at once, and keeps the others until let is closed.
 type heldConn struct {
 	net.Conn
 	wrote bool
@@ -327,7 +327,7 @@ func (c *heldConn) Write(p []byte) (int, error) {
 
 func (c *heldConn) let() { c.Conn.Write(c.kept.Bytes()) }
 
-// New keys in the middle of a connection: the server takes them, and answers with its own.
+// The server accepts new keys in the middle of a connection, and replies with its own.
 func TestKeyUpdate(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -368,7 +368,7 @@ func TestKeyUpdate(t *testing.T) {
 	})
 }
 
-// Encrypted output is bounded: a peer that makes crypto/tls answer, and reads nothing, is closed.
+// Encrypted output is bounded: a peer that makes crypto/tls reply, and reads nothing, is closed.
 func TestUnsentIsBounded(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -397,7 +397,7 @@ func TestUnsentIsBounded(t *testing.T) {
 	}
 }
 
-// The cost of an idle TLS connection. Both ends are in this process, and cost about the same.
+// TestIdleTLSConnectionCost measures an idle TLS connection. Both ends are in this process, and cost about the same.
 func TestIdleTLSConnectionCost(t *testing.T) {
 	if invariant.Enabled {
 		t.Skip("this build checks invariants, which allocate: run it without -race and -tags invariants")
@@ -437,8 +437,9 @@ func TestIdleTLSConnectionCost(t *testing.T) {
 	runtime.KeepAlive(clients)
 }
 
-// FuzzTLS has three peers. One sends bytes that are no TLS, and gets only an end. One has its records changed on their
-// way, one is cut off and comes in pieces; both get the right answers or an end. Other clients are always served.
+// FuzzTLS has three peers. The first sends bytes that are not TLS, and gets only an end. The second has its records
+// changed on their way. The third is cut off and comes in pieces. Both get the right replies or an end. Other clients
+// are always served.
 func FuzzTLS(f *testing.F) {
 	secured = true
 	f.Cleanup(func() { secured = false })
@@ -480,7 +481,7 @@ func FuzzTLS(f *testing.F) {
 	})
 }
 
-// A recorder keeps what is written and has nothing to read.
+// A recorder keeps the bytes written to it and has nothing to read.
 type recorder struct {
 	net.Conn
 	w io.Writer
@@ -489,7 +490,7 @@ type recorder struct {
 func (r *recorder) Write(p []byte) (int, error) { return r.w.Write(p) }
 func (r *recorder) Read([]byte) (int, error)    { return 0, io.EOF }
 
-// A benderConn changes one byte of what is written.
+// A benderConn changes one byte of the bytes written to it.
 type benderConn struct {
 	net.Conn
 	mu     sync.Mutex

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listenUnix opens a Unix socket with the given permissions and group; "": the group of the process. It removes a
+// listenUnix opens a Unix socket with the given permissions and group. "" means the group of the process. It removes a
 // socket file without a server, which a killed server has left. Any other file stays, and the start fails.
 func listenUnix(path string, perm uint32, group string, backlog int) (*listener, error) {
 	if err := removeStale(path); err != nil {
@@ -23,7 +23,7 @@ func listenUnix(path string, perm uint32, group string, backlog int) (*listener,
 		unix.Close(fd)
 		return nil, fmt.Errorf("bind: %w", err)
 	}
-	// Before listen: no client can connect while the rights are not right.
+	// This comes before listen, so that no client can connect before the permissions are right.
 	if err := setRights(path, perm, group); err != nil {
 		unix.Close(fd)
 		unix.Unlink(path)
@@ -37,7 +37,7 @@ func listenUnix(path string, perm uint32, group string, backlog int) (*listener,
 	return &listener{fd: fd, name: path, addr: path, unix: true}, nil
 }
 
-// setRights gives a socket its permissions and its group, a name or a number.
+// setRights gives a socket its permissions and its group. The group is a name or a number.
 func setRights(path string, perm uint32, group string) error {
 	if group != "" {
 		id := group

@@ -9,22 +9,22 @@ import (
 	"spindle/reactor/uring"
 )
 
-// The io_uring backend: the kernel reads the sockets itself, into a ring of buffers. One system call an iteration gives
-// it the replies, and brings what has arrived.
+// The io_uring backend lets the kernel read the sockets itself, into a ring of buffers. One system call for each
+// iteration sends the replies, and brings the bytes that have arrived.
 //
 //	           Enter                          Enter
 //	sockets ─▶ buffers ─▶ OnTraffic ─▶ turn ─▶ sockets
 //	              ▲ Give, when the batch has returned
 //
-// A connection under TLS is read as with epoll, after its events. So is a bare one whose receive has stopped: while
-// its client sends more than is served, or while it sends a long argument.
+// A connection under TLS is read as with epoll, after its events. So is a bare connection whose receive has stopped:
+// while its client sends faster than it is served, or while it sends a long argument.
 //
 // reactor.U1. A socket whose receive is armed may be read directly, too, but only after all completions of the last
-// Enter. Bytes are then taken in their order (uring.R1).
-// reactor.U2. Bytes that come for a connection that is away stay in their buffers, in order, until it is back.
-// reactor.U3. A reply is in the kernel's hands only from the end of a flush to the end of the next Enter or Submit. No
+// Enter. So its bytes stay in order (uring.R1).
+// reactor.U2. Bytes that arrive for a connection that is away stay in their buffers, in order, until it is back.
+// reactor.U3. A reply belongs to the kernel only from the end of a flush to the end of the next Enter or Submit. No
 // connection is served, closed or written to meanwhile.
-// reactor.U4. A descriptor that requests were filled for is closed by a later request (uring.R2).
+// reactor.U4. A descriptor for which requests were filled is closed by a later request (uring.R2).
 type uringHost struct {
 	*doorbell
 	loop    *loop
@@ -35,7 +35,7 @@ type uringHost struct {
 	sends   []sending
 }
 
-// A uringSocket is what the ring does for one connection.
+// A uringSocket is the state of the ring for one connection.
 type uringSocket struct {
 	c        *conn
 	serial   uint64
@@ -46,20 +46,20 @@ type uringSocket struct {
 	kept     []kept
 }
 
-// kept are bytes in a buffer (reactor.U2).
+// A kept is bytes in a buffer (reactor.U2).
 type kept struct{ buffer, n int }
 
-// A sending is a reply in the kernel's hands (reactor.U3).
+// A sending is a reply that belongs to the kernel (reactor.U3).
 type sending struct {
 	c *conn
 	piece
 }
 
-// keptMost is how many buffers of a connection that is away are kept before its receive stops.
+// keptMost bounds the buffers that are kept for a connection that is away. Beyond it, the connection's receive stops.
 const keptMost = 2
 
-// The upper bits of a completion's user say which kind of request it is of. The lower ones are a socket and its serial
-// number, or a place in sends.
+// The upper bits of a completion's user are the kind of its request. The lower ones are a socket and its serial number,
+// or an index in sends.
 const (
 	ofNothing = iota // cancelled, closed, or seen to already
 	ofReceive
@@ -104,7 +104,7 @@ func (h *uringHost) close() {
 	h.ring.Close()
 }
 
-// run is the loop. It stays on its thread: the kernel accepts requests of a ring from one thread alone.
+// run runs the loop. It stays on its thread, because the kernel accepts requests of a ring from one thread alone.
 func (h *uringHost) run() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -136,7 +136,7 @@ func (h *uringHost) run() {
 	}
 }
 
-// wait gives the kernel all requests and has it receive. It sleeps only if the loop has nothing else to do, as
+// wait passes all requests to the kernel and receives. It sleeps only if the loop has nothing else to do, as
 // epollHost.wait does.
 func (h *uringHost) wait() {
 	l := h.loop
@@ -159,7 +159,7 @@ func (h *uringHost) wait() {
 	l.armed.Store(true)
 }
 
-// exchange gives the kernel the requests, and receives.
+// exchange passes the requests to the kernel, and receives.
 func (h *uringHost) exchange(wait, giving bool) {
 	h.ring.Enter(wait, giving)
 	h.sent()
@@ -200,7 +200,7 @@ func (h *uringHost) complete(done *uring.Completion) {
 	}
 }
 
-// find returns the socket that a completion is of, unless it has been closed.
+// find returns the socket of a completion, unless it has been closed.
 func (h *uringHost) find(user uint64) *uringSocket {
 	if fd := int(uint32(user)); fd < len(h.sockets) {
 		if s := h.sockets[fd]; s != nil && s.serial == user>>serialShift&serialMask {
@@ -214,7 +214,7 @@ func (h *uringHost) watchDoor() {
 	h.ring.Poll(h.door.leads.Load().poll, unix.POLLIN, ofDoor<<kindShift)
 }
 
-// watchEvents has the socket's events reported: each time under TLS, else the peer's end, once.
+// watchEvents requests events of the socket: under TLS all of them, otherwise only the peer's end, once.
 func (h *uringHost) watchEvents(s *uringSocket) {
 	if s.polled {
 		return
@@ -227,7 +227,7 @@ func (h *uringHost) watchEvents(s *uringSocket) {
 	h.ring.Poll(s.c.fd, unix.POLLRDHUP, s.user(ofEvents))
 }
 
-// enter takes c's socket into the loop and opens c.
+// enter registers c's socket with the loop and opens c.
 func (h *uringHost) enter(c *conn) {
 	if c.fd >= len(h.sockets) {
 		grown := make([]*uringSocket, max(2*len(h.sockets), c.fd+64))
@@ -272,7 +272,7 @@ func (h *uringHost) drop(c *conn) {
 	h.ring.CloseFile(c.fd) // reactor.U4
 }
 
-// watchWrite has the loop told when the socket takes bytes again.
+// watchWrite requests an event when the socket takes bytes again.
 func (h *uringHost) watchWrite(c *conn) {
 	if s := h.sockets[c.fd]; !s.watched {
 		s.watched = true
@@ -294,7 +294,7 @@ func (h *uringHost) hold(s *uringSocket) {
 	}
 }
 
-// received takes what a receive has brought. s is nil if the socket has been closed.
+// received handles the bytes of a receive. s is nil if the socket has been closed.
 func (h *uringHost) received(s *uringSocket, done *uring.Completion) {
 	buffer, given := done.Buffer()
 	switch {
@@ -313,7 +313,7 @@ func (h *uringHost) received(s *uringSocket, done *uring.Completion) {
 	}
 }
 
-// receivedLast is for the last completion of a receive. result: 0 is the peer's end, and below 0 it is an errno.
+// receivedLast handles the last completion of a receive. A result of 0 is the peer's end, and one below 0 is an errno.
 func (h *uringHost) receivedLast(s *uringSocket, result int) {
 	c, errno := s.c, unix.Errno(max(0, -result))
 	if errno == unix.ECANCELED {
@@ -337,7 +337,7 @@ func (h *uringHost) receivedLast(s *uringSocket, result int) {
 	}
 }
 
-// serve serves the bytes of a buffer. rest: the socket holds more.
+// serve serves the bytes of a buffer. rest means that the socket holds more.
 func (h *uringHost) serve(s *uringSocket, k kept, rest bool) {
 	c := s.c
 	c.OnTraffic(h.ring.Buffers.Bytes(k.buffer, k.n))
@@ -365,10 +365,10 @@ func (h *uringHost) keep(s *uringSocket, k kept) {
 	}
 }
 
-// takeBack gives the buffer of a batch that is back to the kernel.
+// takeBack returns the buffer of a batch that is back to the kernel.
 func (h *uringHost) takeBack(buffer int) { h.ring.Buffers.Give(buffer) }
 
-// event handles events of a socket: bits of poll(2), which epoll's share.
+// event handles events of a socket, as bits of poll(2), which epoll shares.
 func (h *uringHost) event(fd int, events uint32) {
 	s := h.sockets[fd]
 	if s == nil {
@@ -417,7 +417,7 @@ func (h *uringHost) sendNow() {
 	}
 }
 
-// sent releases the replies that have left, and puts back what sockets have not taken (uring.R3).
+// sent releases the replies that were sent, and puts back the bytes that sockets have not taken (uring.R3).
 func (h *uringHost) sent() {
 	if len(h.sends) == 0 {
 		return

@@ -11,7 +11,8 @@ import (
 	"spindle/reactor/uring"
 )
 
-// A held client that sends and sends fills its socket, not the server. Its requests are answered when it resumes.
+// A held client that does not stop sending fills its socket, not the server's memory. Its requests get replies when it
+// resumes.
 func TestHeldConnectionIsReadNoFurther(t *testing.T) {
 	for _, b := range []Backend{Gnet, Epoll, IOUring} {
 		t.Run(b.String(), func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestHeldConnectionIsReadNoFurther(t *testing.T) {
 	}
 }
 
-// Short replies to a client that reads none fill its socket, and all arrive in the end.
+// Short replies to a client that does not read fill its socket, and all arrive in the end.
 func TestShortRepliesFillASocket(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -68,7 +69,7 @@ func TestShortRepliesFillASocket(t *testing.T) {
 	})
 }
 
-// Clients that leave while replies to them are on the way cost the others nothing.
+// Clients that leave while their replies are on the way do not harm the others.
 func TestPeersThatLeaveBeforeTheirReplies(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
@@ -94,7 +95,7 @@ func TestPeersThatLeaveBeforeTheirReplies(t *testing.T) {
 	})
 }
 
-// While all batches stay away, their connections keep all buffers of the ring. Others are served all the same.
+// While all batches stay away, their connections keep all buffers of the ring. Other clients are served all the same.
 func TestConnectionsShareTheRingsBuffers(t *testing.T) {
 	h := &stuckHandler{Handler: newTestHandler(), open: make(chan struct{})}
 	r, err := New(Options{Handler: h, Backend: IOUring, Loops: 2, Bind: []string{"127.0.0.1"}, Port: 21245})

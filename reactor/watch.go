@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watcher tells loops when a full socket takes bytes again, for backends whose own poller cannot be asked.
+// A watcher tells loops when a full socket takes bytes again, for backends whose own poller cannot do that.
 //
-// It is one goroutine with its own epoll, started by the first connection that needs it. A connection is entered
-// for one event, when the kernel refused its bytes; the event comes back to the loop as mail.
+// It is one goroutine with its own epoll, started by the first connection that needs it. A connection is registered for
+// one event after the kernel has refused its bytes. The event reaches the loop as mail.
 // Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read.
 //
-// reactor.W1. A connection is taken out before its descriptor is closed. An event names the conn by a number that is
+// reactor.W1. A connection is removed before its descriptor is closed. An event names the conn by a number that is
 // never used twice, so that a late event finds nothing.
 type watcher struct {
 	once  sync.Once
@@ -39,7 +39,7 @@ func (w *watcher) start() {
 	go w.run()
 }
 
-// add has c's loop told once when its socket takes bytes. On the loop.
+// add requests one mail to c's loop when c's socket takes bytes again. On the loop.
 func (w *watcher) add(c *conn) error {
 	w.once.Do(w.start)
 	w.mu.Lock()
@@ -95,7 +95,7 @@ func (w *watcher) run() {
 	}
 }
 
-// stop ends the goroutine, if there is one.
+// stop ends the goroutine, if it runs.
 func (w *watcher) stop() {
 	w.once.Do(func() { w.err = unix.EBADF })
 	w.mu.Lock()

@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The way of the output to the socket.
+// This file has the way of the output to the socket.
 
-// written marks the connection for the next flush, at the latest at the iteration's end, once its output has grown.
+// written is called when the connection's output has grown. It marks the connection for the next flush, which comes at
+// the iteration's end or earlier.
 func (c *conn) written() {
 	if c.out.bytes == 0 {
 		return
@@ -40,7 +41,7 @@ func (c *conn) markDirty() {
 	}
 }
 
-// flush writes what the connection has to send: at the end of an iteration, or sooner in a crowd.
+// flush writes the connection's output, at the end of an iteration or earlier in a crowd.
 func (c *conn) flush() {
 	c.loop.assertOn()
 	c.out.dirty = false
@@ -55,17 +56,17 @@ func (c *conn) flush() {
 
 // A sender is a host that sends the replies of an iteration together.
 type sender interface {
-	// send takes c's output, if it is one run of bytes that may leave. It may come back to unsent, before the loop serves
-	// or writes anything else.
+	// send takes c's output, if it is one run of bytes that may leave. The loop may return it through unsent, before
+	// the loop serves or writes anything else.
 	send(c *conn) bool
-	// sendNow sends what send has taken.
+	// sendNow sends the outputs that send has taken.
 	sendNow()
 }
 
-// flushNow writes what the socket takes.
+// flushNow writes as much as the socket takes.
 func (c *conn) flushNow() { c.flushed(c.out.flush(&c.link, &c.loop.replies)) }
 
-// flushed notes that n bytes have left, and how far the flush came.
+// flushed handles the result of a flush: n bytes were sent.
 func (c *conn) flushed(n int, result flushed) {
 	l := c.loop
 	if n > 0 {
@@ -103,7 +104,8 @@ func (c *conn) flushed(n int, result flushed) {
 	c.noteOutput()
 }
 
-// unsent puts back what the socket has not taken of p: all but the first result bytes, or all if that is an errno.
+// unsent puts back the bytes of p that the socket has not taken: all but the first result bytes. If result is an errno,
+// it puts back all.
 func (c *conn) unsent(p piece, result int) {
 	l := c.loop
 	n := max(0, result)
@@ -121,7 +123,7 @@ func (c *conn) unsent(p piece, result int) {
 	}
 }
 
-// writable is the backend's report that the socket takes bytes again.
+// writable is called by the backend when the socket takes bytes again.
 func (c *conn) writable() {
 	c.loop.assertOn()
 	if c.life == lifeClosed || !c.out.blocked {

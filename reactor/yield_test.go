@@ -21,7 +21,7 @@ func (h *slowHandler) Serve(b *protocol.Batch) {
 	b.Turn = h.turn.Add(1)
 }
 
-// A loop that always finds something to read lets other goroutines run all the same, though there is but one thread for
+// A loop that always finds something to read still lets other goroutines run, although there is only one thread for
 // all.
 func TestBusyLoopYields(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -2,8 +2,8 @@ package gnet
 
 import "testing"
 
-// A loop whose iterations have few events serves each at once, except probes. After a probe that met many events it
-// waits, until a probe meets few (gnet.G3).
+// A loop whose iterations have few events serves each event at once, except probes. After a probe that found many
+// events it gathers, until a probe finds few (gnet.G3).
 func TestGather(t *testing.T) {
 	var g Gather
 	iteration := func(events int) (atOnce int) {

@@ -1,4 +1,4 @@
-// Package gnet runs one event loop on gnet's poller, and holds everything that is particular to it. DESIGN.md has the
+// Package gnet runs one event loop on gnet's poller, and holds everything that is particular to gnet. DESIGN.md has the
 // reasons.
 //
 // Owner: the goroutine in Run. Others may call Ring, Stop, Watch and LogTo.
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Loop waits for events and hands them out. DESIGN.md numbers the rules.
+// A Loop waits for events and passes them on. DESIGN.md numbers the rules.
 type Loop struct {
 	poller  *netpoll.Poller
 	bell    int // an eventfd, edge-triggered (gnet.G1)
@@ -28,7 +28,7 @@ type Loop struct {
 	yielded int64 // when Yield last did so, Unix ms
 }
 
-// New makes a loop. It takes no events before Run.
+// New makes a loop. It reports no events before Run.
 func New() (*Loop, error) {
 	p, err := netpoll.OpenPoller()
 	if err != nil {
@@ -47,7 +47,8 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// Run calls ready for each descriptor that has events, epoll's bits, and heard after a ring. It returns after Stop.
+// Run calls ready for each descriptor that has events, with epoll's bits. It calls heard after a ring. It returns after
+// Stop.
 func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 	defer l.poller.Close()
 	err := l.poller.Polling(func(fd int, events netpoll.IOEvent, _ netpoll.IOFlags) error {
@@ -66,28 +67,28 @@ func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 	}
 }
 
-// Stop has Run return. A ring that comes later is not heard.
+// Stop makes Run return. A later ring has no effect.
 func (l *Loop) Stop() {
 	l.ending.Store(true)
 	l.Ring()
 }
 
-// Add enters a socket edge-triggered, for bytes and for the peer's end.
+// Add registers a socket edge-triggered, for bytes and for the peer's end.
 func (l *Loop) Add(fd int) error {
 	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, true)
 }
 
-// AddWrites has the loop also report when a full socket takes bytes again.
+// AddWrites makes the loop also report when a full socket takes bytes again.
 func (l *Loop) AddWrites(fd int) error {
 	return l.poller.ModReadWrite(&netpoll.PollAttachment{FD: fd}, true)
 }
 
-// Watch enters a descriptor level-triggered: it has an event in each iteration in which it is readable.
+// Watch registers a descriptor level-triggered: it has an event in each iteration in which it is readable.
 func (l *Loop) Watch(fd int) error {
 	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, false)
 }
 
-// Ring has heard called soon. However often it was rung before that, heard is called once.
+// Ring makes Run call heard soon. Several rings before that call have one call of heard together.
 func (l *Loop) Ring() {
 	one := [8]byte{1}
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), 8)
@@ -103,12 +104,12 @@ func (l *Loop) Yield(nowMs int64) {
 	}
 }
 
-// LogTo sends what gnet has to say to warn, for the whole process.
+// LogTo sends gnet's log lines to warn, for the whole process.
 func LogTo(warn func(format string, args ...any)) {
 	logging.SetDefaultLoggerAndFlusher(logger(warn), nil)
 }
 
-// A logger passes on what gnet finds wrong and keeps the rest to itself.
+// A logger passes on gnet's warnings and errors, and drops its other lines.
 type logger func(format string, args ...any)
 
 func (logger) Debugf(string, ...any)               {}

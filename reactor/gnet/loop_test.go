@@ -34,8 +34,8 @@ func await(t *testing.T, what string, ok func() bool) {
 	testkit.Await(t, 10*time.Second, what, ok)
 }
 
-// The bell is heard once for each time that it is rung after a silence, although it is never read. It is heard after
-// earlier events (gnet.G1).
+// The bell is reported once for each ring after a silence, although it is never read. It is reported after earlier
+// events (gnet.G1).
 func TestBell(t *testing.T) {
 	var heard atomic.Int64
 	var order []string // the loop's
@@ -80,7 +80,7 @@ func TestBell(t *testing.T) {
 	}
 }
 
-// An edge comes once for bytes, for the peer's end, and, once asked for, for room to write (gnet.G2).
+// There is one edge for bytes, one for the peer's end, and, if requested, one for room to write (gnet.G2).
 func TestEdges(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

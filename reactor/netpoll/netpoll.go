@@ -1,7 +1,7 @@
 // Package netpoll watches sockets with netpoll's pollers, and holds everything that is particular to that library.
 //
 // netpoll's own connections are not used. They read all bytes that arrive, however late the server is, into buffers of
-// up to 8 MB that no limit counts. Sockets are therefore registered with the pollers themselves.
+// up to 8 MB that no limit counts. So sockets are registered directly with the pollers.
 //
 // Owner: any goroutine; a Socket's methods one at a time.
 // Never: knows what a connection is, or reads a socket.
@@ -27,7 +27,7 @@ var errHidden = errors.New("this version of netpoll hides its pollers")
 
 // Pollers starts n pollers. debug gets netpoll's log lines, for the whole process.
 //
-// Errors: the system's, and one if a netpoll.Connection is not built as this expects.
+// Errors: the system's, and one if a netpoll.Connection does not have the expected fields.
 func Pollers(n int, debug func(format string, args ...any)) (pollers []Poller, err error) {
 	logf.Store(&debug)
 	setLogger.Do(func() { netpoll.Configure(netpoll.Config{LoggerOutput: logger{}}) })
@@ -53,7 +53,8 @@ func Pollers(n int, debug func(format string, args ...any)) (pollers []Poller, e
 	return pollers, nil
 }
 
-// pollOf reads the poller in nc's operator, two fields that netpoll does not export; nil if they are not there.
+// pollOf reads the poller in nc's operator, from two fields that netpoll does not export. It returns nil if they are
+// not there.
 func pollOf(nc netpoll.Connection) netpoll.Poll {
 	v := reflect.Indirect(reflect.ValueOf(nc))
 	if v.Kind() != reflect.Struct {
@@ -76,8 +77,8 @@ type Socket struct {
 	operator *netpoll.FDOperator
 }
 
-// Enter makes a socket, which has no events before Watch. readable runs on the poller's goroutine, which must not wait:
-// bytes or the end have arrived. ended runs on another goroutine, after readable: the peer has ended.
+// Enter makes a socket, which has no events before Watch. readable runs on the poller's goroutine when bytes or the end
+// have arrived, and must not wait. ended runs on another goroutine, after readable, when the peer has ended.
 func (p Poller) Enter(fd int, readable func() error, ended func()) Socket {
 	s := Socket{p.poll, p.poll.Alloc()}
 	s.operator.FD = fd
@@ -89,10 +90,10 @@ func (p Poller) Enter(fd int, readable func() error, ended func()) Socket {
 	return s
 }
 
-// Watch has the poller report events.
+// Watch makes the poller report events.
 func (s Socket) Watch() error { return s.poll.Control(s.operator, netpoll.PollReadable) }
 
-// Detach ends the events, until Watch.
+// Detach stops the events, until Watch.
 func (s Socket) Detach() error { return s.poll.Control(s.operator, netpoll.PollDetach) }
 
 // Free ends the socket. When it returns the poller does not touch the descriptor any more.
@@ -101,8 +102,8 @@ func (s Socket) Free() {
 	s.poll.Free(s.operator)
 }
 
-// netpoll has one logger, which it reads without a lock. It is set once, and passes lines to the function of the last
-// Pollers.
+// netpoll has one logger, which it reads without a lock. So the logger is set once, and passes lines to the function of
+// the last Pollers.
 var (
 	setLogger sync.Once
 	logf      atomic.Pointer[func(format string, args ...any)]

@@ -9,10 +9,11 @@ import (
 	"spindle/internal/invariant"
 )
 
-// Buffers are the memory that receives fill, outside the Go heap. The kernel takes them in the order in which they were
+// Buffers are the memory that receives fill, outside the Go heap. The kernel uses them in the order in which they were
 // given.
 //
-// uring.B1. A buffer is the kernel's from Give until a completion names it. Then it is the caller's until Give.
+// uring.B1. A buffer belongs to the kernel from Give until a completion names it. Then it belongs to the caller until
+// Give.
 type Buffers struct {
 	memory  []byte
 	entries []bufferEntry
@@ -22,10 +23,10 @@ type Buffers struct {
 }
 
 const (
-	// BufferSize is the most that one completion brings. Longer buffers would hold the bytes of more requests, but few
+	// BufferSize is the greatest size of one completion. Longer buffers would hold the bytes of more requests, but few
 	// reads bring that much, and long arguments are read elsewhere.
 	BufferSize = 16 << 10
-	// BufferCount is how many there are. A power of two.
+	// BufferCount is the number of buffers, a power of two.
 	BufferCount = 64
 )
 
@@ -53,7 +54,7 @@ func (b *Buffers) make(ring int) (err error) {
 	return nil
 }
 
-// Bytes returns the first n bytes of a buffer. They are the caller's until Give.
+// Bytes returns the first n bytes of a buffer. They belong to the caller until Give.
 func (b *Buffers) Bytes(id, n int) []byte { return b.memory[id*BufferSize:][:n:n] }
 
 // take notes that a completion has named a buffer.
@@ -63,7 +64,7 @@ func (b *Buffers) take(id int) {
 	}
 }
 
-// Give gives a buffer to the kernel. It sees that at the next Enter, so no barrier is needed (uring.R1).
+// Give returns a buffer to the kernel. The kernel sees that at the next Enter, so no barrier is needed (uring.R1).
 func (b *Buffers) Give(id int) {
 	if invariant.Enabled {
 		invariant.That(b.ours[id], "uring.B1: buffer %d is given twice", id)
@@ -77,7 +78,7 @@ func (b *Buffers) Give(id int) {
 	b.entries[0].tail = b.given
 }
 
-// fill marks memory that is not the caller's any more.
+// fill overwrites memory that does not belong to the caller any more.
 func fill(p []byte) {
 	for i := range p {
 		p[i] = 0xDB

@@ -2,7 +2,7 @@ package uring
 
 import "unsafe"
 
-// The kernel's numbers and layouts, as in linux/io_uring.h. All but request.total are known to Linux 6.1.
+// The kernel's numbers and layouts, as in linux/io_uring.h. Linux 6.1 knows all of them except request.total.
 
 const (
 	setupCompletionEntries = 1 << 3  // the number of completions is given
@@ -92,7 +92,7 @@ type bufferRing struct {
 	_       [3]uint64
 }
 
-// A bufferEntry is struct io_uring_buf. In the first entry, tail is the ring's: how many buffers have been given.
+// A bufferEntry is struct io_uring_buf. In the first entry, tail belongs to the ring: how many buffers have been given.
 type bufferEntry struct {
 	address uint64
 	length  uint32

@@ -1,4 +1,5 @@
-// Package uring is one io_uring with a ring of receive buffers. It knows system calls and memory, no connections.
+// Package uring is one io_uring with a ring of receive buffers. It deals with system calls and memory, not with
+// connections.
 //
 // Owner: the goroutine that has called Enable, which stays on its thread. Before that, the goroutine that called New.
 // Never: waits outside Enter, allocates after New, or keeps Go memory past the Enter that gives it to the kernel.
@@ -29,8 +30,8 @@ import (
 // appears, no buffer is filled and no byte leaves a socket.
 // uring.R2. Requests run in the order in which they were filled. A descriptor that is closed by CloseFile is free for
 // others only after all requests filled before it have begun.
-// uring.R3. A Send never waits: when its Enter returns, the socket has taken all, a part or nothing. Only the last two
-// have a completion.
+// uring.R3. A Send never waits: when its Enter returns, the socket has taken all, a part or nothing. Only a part or
+// nothing makes a completion.
 type Ring struct {
 	fd      int
 	entries uint32
@@ -54,14 +55,14 @@ type Ring struct {
 	name      int  // of the ring in Enter: its place in the thread's list
 }
 
-// A Completion is the kernel's answer to a request.
+// A Completion is the kernel's report about a request.
 type Completion struct {
 	User   uint64 // as the request had it
 	Result int32  // below 0: an errno
 	flags  uint32
 }
 
-// More says that the request will have more completions.
+// More reports whether the request will have more completions.
 func (c *Completion) More() bool { return c.flags&completionMore != 0 }
 
 // Buffer returns the number of the buffer that a receive has filled.
@@ -69,20 +70,20 @@ func (c *Completion) Buffer() (n int, ok bool) {
 	return int(c.flags >> completionBufferShift), c.flags&completionBuffer != 0
 }
 
-// Rest says that the socket holds more bytes than a receive has brought.
+// Rest reports whether the socket holds more bytes than a receive has brought.
 func (c *Completion) Rest() bool { return c.flags&completionRest != 0 }
 
-// Sizes of the queues. A full queue of requests is told early. The queue of completions is never full. Each buffer can
-// have one, and each request of an Enter. Enter runs 20 of the waiting requests.
+// Sizes of the queues. A full queue of requests is passed to the kernel early. The queue of completions never gets
+// full. Each buffer can have one, and so can each request of an Enter. Enter runs 20 of the waiting requests.
 const (
 	requestEntries    = 256
 	completionEntries = 4096
 )
 
-// ErrUnavailable is the error of a kernel that lacks io_uring, or a part of it that is needed, or forbids it.
+// ErrUnavailable is the error for a kernel that lacks io_uring or a needed part of it, or forbids it.
 var ErrUnavailable = errors.New("io_uring is not available")
 
-// New makes a ring that nothing runs on before Enable. Errors: ErrUnavailable, with the reason.
+// New makes a ring on which nothing runs before Enable. Errors: ErrUnavailable, with the reason.
 func New() (*Ring, error) {
 	p := params{
 		flags: setupCompletionEntries | setupDisabled | setupSubmitAll | setupCoopTaskrun | setupSingleIssuer |
@@ -138,7 +139,8 @@ func mapped(fd int, offset int64, size int) ([]byte, error) {
 	return m, nil
 }
 
-// Enable begins. Afterwards only the calling thread may use the ring. The caller has locked its goroutine to it.
+// Enable starts the ring. Afterwards only the calling thread may use it. The caller has locked its goroutine to the
+// thread.
 func (r *Ring) Enable() error {
 	if err := register(r.fd, registerEnable, nil); err != nil {
 		return fmt.Errorf("enabling the ring: %w", err)
@@ -162,16 +164,16 @@ func register(fd, what int, arg unsafe.Pointer) error {
 	return nil
 }
 
-// Submit tells the kernel all requests, and runs them as far as they go without waiting. Nothing else is received.
+// Submit passes all requests to the kernel, and runs them as far as possible without waiting. It receives nothing.
 func (r *Ring) Submit() {
 	for r.filled != r.told {
 		r.enter(0, 0, false)
 	}
 }
 
-// Enter is Submit, and then receives. With wait it returns when there is a completion, or after a signal.
+// Enter does what Submit does, and then receives. With wait it returns when there is a completion, or after a signal.
 //
-// wait keeps the scheduler's processor, and giving gives it to other goroutines meanwhile: see the caller.
+// wait keeps the scheduler's processor, and giving gives the processor to other goroutines meanwhile: see the caller.
 func (r *Ring) Enter(wait, giving bool) {
 	least := uintptr(0)
 	if wait {
@@ -205,7 +207,7 @@ func (r *Ring) enter(least, flags uintptr, giving bool) {
 	}
 }
 
-// Completion takes the next completion.
+// Completion removes and returns the next completion.
 func (r *Ring) Completion() (c Completion, ok bool) {
 	if r.read == r.cqTail.Load() {
 		r.cqHead.Store(r.read) // only now, before Enter counts those that are there
@@ -222,7 +224,7 @@ func (r *Ring) Completion() (c Completion, ok bool) {
 // Ready reports whether there is a completion.
 func (r *Ring) Ready() bool { return r.read != r.cqTail.Load() }
 
-// Unread yields the completions that Completion has not taken. The caller may change them.
+// Unread yields the completions that Completion has not returned yet. The caller may change them.
 func (r *Ring) Unread(yield func(*Completion) bool) {
 	for i, end := r.read, r.cqTail.Load(); i != end; i++ {
 		if !yield(&r.completions[i%uint32(len(r.completions))]) {
@@ -231,7 +233,7 @@ func (r *Ring) Unread(yield func(*Completion) bool) {
 	}
 }
 
-// Close frees the ring. Requests that run are cancelled.
+// Close frees the ring, and cancels running requests.
 func (r *Ring) Close() {
 	_ = unix.Close(r.fd)
 	for _, m := range [][]byte{r.queues, r.places} {

@@ -51,7 +51,7 @@ func write(t *testing.T, fd int, text string) {
 	}
 }
 
-// expect takes the next completion, which must be of user and have the result.
+// expect takes the next completion, which must have this user and this result.
 func expect(t *testing.T, r *Ring, user uint64, result int32) Completion {
 	t.Helper()
 	c, ok := r.Completion()
@@ -61,7 +61,7 @@ func expect(t *testing.T, r *Ring, user uint64, result int32) Completion {
 	return c
 }
 
-// expectText expects a receive's completion, and gives its buffer back.
+// expectText expects the completion of a receive with this text, and returns its buffer.
 func expectText(t *testing.T, r *Ring, user uint64, text string) Completion {
 	t.Helper()
 	c := expect(t, r, user, int32(len(text)))
@@ -83,7 +83,7 @@ func expectNone(t *testing.T, r *Ring) {
 	}
 }
 
-// TestReceive: one request brings all that arrives, each time within an Enter (uring.R1), and at last the end.
+// TestReceive: one request brings all bytes that arrive, each time within an Enter (uring.R1), and at last the end.
 func TestReceive(t *testing.T) {
 	r := started(t)
 	near, far := pair(t)
@@ -109,7 +109,7 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestReceiversTakeTurns: a socket with much to read does not keep another one's bytes back for long.
+// TestReceiversTakeTurns: a socket with many bytes does not delay the bytes of another one for long.
 func TestReceiversTakeTurns(t *testing.T) {
 	r := started(t)
 	loud, far := pair(t)
@@ -192,8 +192,8 @@ func TestNoBuffers(t *testing.T) {
 	expectText(t, r, 2, "x")
 }
 
-// TestSend: a socket that takes all says nothing. One that takes a part, or nothing, says so before the Submit returns
-// (uring.R3).
+// TestSend: there is no completion if a socket takes all. If it takes a part, or nothing, there is one before Submit
+// returns (uring.R3).
 func TestSend(t *testing.T) {
 	r := started(t)
 	near, far := pair(t)
@@ -230,7 +230,7 @@ func TestSend(t *testing.T) {
 	expect(t, r, 4, -int32(unix.EPIPE))
 }
 
-// TestPoll: Poll reports once, also an event of earlier, and PollEdges reports each time.
+// TestPoll: Poll reports once, also an event that came before, and PollEdges reports each time.
 func TestPoll(t *testing.T) {
 	r := started(t)
 	near, far := pair(t)
@@ -277,7 +277,7 @@ func TestCloseFile(t *testing.T) {
 	}
 }
 
-// TestManyRequests: a full queue of requests is told to the kernel early.
+// TestManyRequests: a full queue of requests is passed to the kernel early.
 func TestManyRequests(t *testing.T) {
 	r := started(t)
 	near, far := pair(t)
@@ -293,7 +293,7 @@ func TestManyRequests(t *testing.T) {
 	}
 }
 
-// TestAnotherThread: a ring that is enabled refuses another thread.
+// TestAnotherThread: a ring refuses another thread after Enable.
 func TestAnotherThread(t *testing.T) {
 	r := started(t)
 	refused := make(chan any)
