@@ -12,9 +12,9 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A large RESTORE is worked on outside the turn. Its client waits. A goroutine checks and reads the payload and builds
-// the value in short slices of turns. The last slice puts the key into its database. Until then the key is latched:
-// commands that name it wait. If the client leaves earlier, nothing changes.
+// This file runs a large RESTORE outside the turn, while its client waits. A goroutine checks and reads the payload and
+// builds the value in short slices of turns. The last slice puts the key into its database. Until then the key is
+// latched: commands that name it wait. If the client leaves earlier, nothing changes.
 
 const (
 	besideFrom   = 64 << 10               // bytes of a large payload
@@ -40,7 +40,7 @@ type besideRestore struct {
 	left bool       // the client has gone
 }
 
-// mayGoBeside reports whether payload is large enough and c's client can wait.
+// mayGoBeside reports whether payload is large enough to be restored outside the turn, and c's client can wait.
 func (h *Commands) mayGoBeside(c *command.Context, payload []byte) bool {
 	const inline = client.Fake | client.DenyBlocking | client.Multi | client.Primary
 	least := besideFrom
@@ -81,7 +81,7 @@ func (h *Commands) goBeside(c *command.Context, o restoreOptions) {
 	go b.run(cl, store, check, counted)
 }
 
-// run reads the payload. It is the goroutine's body.
+// run is the goroutine. It reads the payload.
 func (b *besideRestore) run(cl *client.Client, store *value.Store, check rdb.Check, counted bool) {
 	kind, body, err := rdb.Payload(b.payload, check)
 	switch {
@@ -98,7 +98,7 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, check rdb.Che
 	b.h.Writable(func() { b.end(cl, store) })
 }
 
-// lower gives the payload a footer that older replicas read. Otherwise forOlder would copy the payload in the turn.
+// lower gives the payload a footer that older replicas can read. Otherwise forOlder would copy the payload in the turn.
 func (b *besideRestore) lower() {
 	if kind, ok := rdb.KindOf(b.payload); ok && b.err == nil && lowest(kind) <= codec.CommonVersion &&
 		rdb.PayloadVersion(b.payload) > codec.CommonVersion {
@@ -177,8 +177,8 @@ func (p *pace) build(b codec.Builder, slice time.Duration) (done bool, err error
 	return done, err
 }
 
-// after returns the next pace, given how long this one took. It stays low even where elements are cheap: the next
-// element may cost a thousand times as much. A filter's zero pages are skipped, but other pages are written.
+// after returns the next pace, given how long this one took. The pace stays low even where elements are cheap, because
+// the next element may cost a thousand times as much: a filter's zero pages are skipped, but other pages are written.
 func (p pace) after(took, slice time.Duration) pace {
 	switch {
 	case took > slice/4:
@@ -207,7 +207,7 @@ func (b *besideRestore) end(cl *client.Client, store *value.Store) {
 	b.release()
 }
 
-// finish is RESTORE's last step. It checks the key again, because other commands ran in between.
+// finish runs RESTORE's last step. It checks the key again, because other commands have run in between.
 func (b *besideRestore) finish(c *command.Context) error {
 	if b.err != nil {
 		return b.err

@@ -30,7 +30,8 @@ func (b *builderOf) Step(n int) (done bool, err error) {
 	return b.costly == 0, nil
 }
 
-// TestPace: many cheap elements do not make build request many costly ones at once. Slow elements are requested singly.
+// TestPace: after many cheap elements, build does not request many costly ones at once. It requests slow elements one
+// by one.
 func TestPace(t *testing.T) {
 	b := &builderOf{cheap: 1_000_000, costly: 200, slow: 200 * time.Microsecond}
 	p := pace(1)

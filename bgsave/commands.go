@@ -12,20 +12,20 @@ import (
 type Commands struct {
 	Scheduler *Scheduler
 	Settings  *Settings
-	// AnyChecksum is DEBUG SET-SKIP-CHECKSUM-VALIDATION.
+	// AnyChecksum is set by DEBUG SET-SKIP-CHECKSUM-VALIDATION.
 	AnyChecksum bool
-	// Limits returns the sizes up to which restored values are packed. nil: the defaults.
+	// Limits returns the sizes up to which restored values are packed. nil means the defaults.
 	Limits func() codec.Limits
-	// Log gets the reason why RESTORE refuses a payload. nil: no log.
+	// Log gets the reason why RESTORE refuses a payload. nil means no log.
 	Log *logging.Logger
-	// SkipsSanitize reports whether a client's user has skip-sanitize-payload. nil: no user has.
+	// SkipsSanitize reports whether a client's user has skip-sanitize-payload. nil means that no user has it.
 	SkipsSanitize func(cl *client.Client) bool
 
 	// The core's functions for a large RESTORE. If they are nil, RESTORE works in its own turn.
 	//
-	// Turn runs f in a turn. Writable runs f in a turn in which a client's write is allowed. The others are called in
-	// turns. Wake resumes a client that waits. Readmit returns an error if the command may no longer write key. Latch
-	// makes commands that name one of keys wait until release is called.
+	// Turn runs f in a turn. Writable runs f in a turn in which a client's write is allowed. The other functions are
+	// called in turns. Wake resumes a client that waits. Readmit returns an error if the command may no longer write
+	// key. Latch makes commands that name one of keys wait until release is called.
 	Turn     func(f func())
 	Writable func(f func())
 	Wake     func(cl *client.Client)
@@ -38,7 +38,7 @@ type Commands struct {
 	sanitizations int64 // packed values that sanitize-dump-payload had checked
 }
 
-// Families returns the command rows: group server, and the commands on keys.
+// Families returns the command rows: those of the group server, and those on keys.
 func (h *Commands) Families() []command.Family {
 	restored := command.FirstArg(command.KeyOW | command.KeyUpdate)
 	return []command.Family{
@@ -61,7 +61,7 @@ func (h *Commands) Families() []command.Family {
 	}
 }
 
-// save is SAVE. It returns when the file is on disk; all clients wait meanwhile.
+// save runs SAVE. It returns when the file is on disk; all clients wait meanwhile.
 //
 // Replies: OK.
 // Errors: ErrInProgress, ErrHeld; a bare ERR when the file could not be written (the log has the reason).
@@ -77,7 +77,7 @@ func (h *Commands) save(c *command.Context) error {
 	return nil
 }
 
-// bgsave is BGSAVE [SCHEDULE]. Inside MULTI the save starts after the transaction.
+// bgsave runs BGSAVE [SCHEDULE]. Inside MULTI the save starts after the transaction.
 //
 // Replies: "Background saving started" or "Background saving scheduled".
 // Errors: ErrInProgress, ErrHeld, ErrBusy, ErrSyntax.
@@ -104,7 +104,7 @@ func (h *Commands) bgsave(c *command.Context) error {
 	return nil
 }
 
-// cancel is BGSAVE CANCEL: it ends the background save, or takes back a scheduled one.
+// cancel runs BGSAVE CANCEL: it ends the background save, or removes a scheduled one.
 func (h *Commands) cancel(c *command.Context) error {
 	switch {
 	case h.Scheduler.InProgress():
@@ -118,7 +118,7 @@ func (h *Commands) cancel(c *command.Context) error {
 	return nil
 }
 
-// lastSave is LASTSAVE. Replies: the Unix time of the last successful save.
+// lastSave runs LASTSAVE. Replies: the Unix time of the last successful save.
 func (h *Commands) lastSave(c *command.Context) error {
 	c.Reply.Int(h.Scheduler.LastSave().Unix())
 	return nil

@@ -137,7 +137,7 @@ func TestDumpRestore(t *testing.T) {
 			t.Errorf("%.20q came back as %.40q, was %.40q", v, now, was)
 		}
 	}
-	// The reference server's own payload, version 11.
+	// This is redis-server's own payload, version 11.
 	if got := b.run("restore", "theirs", "0", rdb11("\x00\x05hello")); got != "+OK\r\n" ||
 		b.get("theirs") != "embstr hello @0" {
 		t.Errorf("%q, %s", got, b.get("theirs"))
@@ -156,7 +156,7 @@ func (b *testServer) filter(key string, capacity uint64) {
 	}
 }
 
-// TestDumpTooLong: a payload longer than proto-max-bulk-len is refused, of any type.
+// TestDumpTooLong: a payload longer than proto-max-bulk-len is refused, for every type.
 func TestDumpTooLong(t *testing.T) {
 	b := newTestServer(t)
 	b.common.MaxBulk = &setting.Int{}
@@ -262,7 +262,7 @@ func TestRestoreReplies(t *testing.T) {
 	}
 }
 
-// TestRestoreEffects: deadlines, propagated commands, and events.
+// TestRestoreEffects checks deadlines, propagated commands, and events.
 func TestRestoreEffects(t *testing.T) {
 	b := newTestServer(t)
 	b.common.Rows()
@@ -290,7 +290,7 @@ func TestRestoreEffects(t *testing.T) {
 	}
 }
 
-// TestRestoreNewer: replicas and the log get a payload that older servers read, whatever came.
+// TestRestoreNewer: replicas and the log always get a payload that older servers can read.
 func TestRestoreNewer(t *testing.T) {
 	b := newTestServer(t)
 	b.common.Rows()
@@ -470,7 +470,7 @@ func TestKeyspace(t *testing.T) {
 }
 
 // TestSanitize: every damaged payload is refused, and the log has the reason. sanitize-dump-payload only decides which
-// ones INFO counts.
+// payloads INFO counts.
 func TestSanitize(t *testing.T) {
 	b := newTestServer(t)
 	var log bytes.Buffer

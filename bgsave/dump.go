@@ -16,8 +16,8 @@ import (
 // packer encodes values one at a time, on the core.
 type packer struct{ w rdb.Writer }
 
-// append appends v's kind and value, as DUMP replies them. It does not compress a long string: that would take two
-// passes over it.
+// append appends v's kind and value, in the form of DUMP's reply. It does not compress a long string, which would take
+// two passes.
 func (p *packer) append(dst []byte, v value.Value, newest int) (payload []byte, kind rdb.Kind) {
 	kind = codec.Kind(v, newest)
 	p.w.Buf, p.w.Spill = append(dst, byte(kind)), nil
@@ -44,7 +44,7 @@ func (p *packer) length(v value.Value, newest int) (n int) {
 	return n
 }
 
-// newest returns the RDB version that files and payloads are written for.
+// newest returns the RDB version for which files and payloads are written.
 func (h *Commands) newest() int { return int(h.Settings.Version.Get()) }
 
 // SerializedLength returns how many bytes v takes in a file, without its key (DEBUG OBJECT). Turn only.
@@ -56,7 +56,7 @@ func (h *Commands) SerializedLength(v value.Value) int {
 // keptPayload is the largest buffer that DUMP reuses for its next payload.
 const keptPayload = 64 << 10
 
-// dump is DUMP key.
+// dump runs DUMP key.
 // Replies: a payload for RESTORE, or nil if the key does not exist.
 // Errors: errDumpLong.
 //
@@ -93,7 +93,7 @@ func (h *Commands) dump(c *command.Context) error {
 	return nil
 }
 
-// A dumper makes one payload beside the turns.
+// A dumper makes one payload outside the turns.
 type dumper struct {
 	packer
 	newest   int
@@ -102,7 +102,7 @@ type dumper struct {
 	check    bool  // it may be longer
 }
 
-// dump replies v's payload.
+// dump replies with v's payload.
 //
 // Errors: errDumpLong.
 func (d *dumper) dump(r *command.Reading, v value.Value) error {
@@ -133,7 +133,7 @@ func (d *dumper) dump(r *command.Reading, v value.Value) error {
 	return nil
 }
 
-// tooLong reports whether v's payload would be longer than a bulk string may be. It encodes only values that could be.
+// tooLong reports whether v's payload would be longer than a bulk string may be. It encodes v only if that is possible.
 func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 	if v.Type() == value.String {
 		return int64(v.Len()) > c.MaxBulk()
@@ -146,7 +146,7 @@ func (h *Commands) mayBeTooLong(c *command.Context, v value.Value) bool {
 	return v.Type() == value.Module || v.Rooted() && int64(c.Space.MemoryUsage(v, 5)) > c.MaxBulk()/2
 }
 
-// protocolLend is the payload length at which the reply stops copying and sends the payload itself.
+// protocolLend is the payload length from which the payload is lent to the reply instead of being copied.
 const protocolLend = keptPayload
 
 var wordAbsTTL = []byte("ABSTTL")
@@ -190,7 +190,7 @@ func (o *restoreOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-// restore is RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]. ttl is in ms; 0 is none.
+// restore runs RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds | FREQ counter]. ttl is in ms; 0 is none.
 //
 // Replies: OK.
 // Errors: BUSYKEY; a payload that is damaged, too new, or does not hold a valid value.
@@ -274,9 +274,9 @@ func (h *Commands) storeRestored(c *command.Context, o *restoreOptions, began in
 	return nil
 }
 
-// forOlder returns the payload that replicas and the log get. A payload whose version or kind is newer than
-// rdb-write-version allows becomes one of ours for the value at key: other is true. It has the lowest form that can
-// hold the value. Most values need only another footer.
+// forOlder returns the payload for replicas and the log. A payload whose version or kind is newer than
+// rdb-write-version allows is encoded again from the value at key; other is then true. The new payload has the lowest
+// form that can hold the value. Most values need only another footer.
 func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, other bool) {
 	most := h.newest()
 	if rdb.DialectOf(most) == rdb.Valkey {
@@ -302,10 +302,10 @@ func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, 
 	return rdb.AppendFooter(p, 0, lowest(kind)), true
 }
 
-// lowest is the lowest version of payloads with this kind.
+// lowest returns the lowest version of payloads with this kind.
 func lowest(kind rdb.Kind) int { return max(codec.OldestVersion, kind.Since()) }
 
-// A restoredValue is the value that a payload holds, before the key exists.
+// A restoredValue is a payload's value, before the key exists.
 type restoredValue struct {
 	t       value.Type
 	text    rdb.Text // set for a string
@@ -330,8 +330,8 @@ func (v *restoredValue) put(db *keyspace.DB, key []byte, deadline int64) {
 	}
 }
 
-// restored reads the whole payload. It always checks the value deeply, whatever sanitize-dump-payload says. The check
-// is cheap next to reading, and the server could not serve a malformed value.
+// restored reads the whole payload. It always checks the value deeply, whatever sanitize-dump-payload is. The check is
+// cheap compared with reading, and the server could not serve a malformed value.
 func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue, err error) {
 	kind, body, err := rdb.Payload(payload, h.PayloadCheck())
 	if err == rdb.ErrPayload {
@@ -368,7 +368,7 @@ func (h *Commands) restored(c *command.Context, payload []byte) (v restoredValue
 	return v, nil
 }
 
-// PayloadCheck returns what of a payload's footer is checked.
+// PayloadCheck returns which parts of a payload's footer are checked.
 func (h *Commands) PayloadCheck() rdb.Check {
 	s := h.Settings
 	return rdb.Check{AnySum: h.AnyChecksum, Relaxed: s.VersionCheck.Get() == VersionRelaxed,
@@ -405,7 +405,8 @@ func restoredText(body []byte) (rdb.Text, error) {
 	return text, nil
 }
 
-// sanitizes reports whether sanitize-dump-payload asks for a deep check of this client's payloads. INFO counts them.
+// sanitizes reports whether sanitize-dump-payload asks for a deep check of this client's payloads. INFO counts these
+// checks.
 func (h *Commands) sanitizes(c *command.Context) bool {
 	switch h.Settings.Sanitize.Get() {
 	case SanitizeYes:

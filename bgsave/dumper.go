@@ -10,7 +10,7 @@ import (
 	"spindle/internal/crc"
 )
 
-// A Dumper writes DUMP's payloads for MIGRATE. Append writes small values in the turn. Write writes a frozen value of
+// A Dumper writes DUMP's payloads for MIGRATE. Append appends small values in the turn. Write writes a frozen value of
 // any size outside the turn, in bounded memory. Only one goroutine may use a Dumper at a time.
 type Dumper struct {
 	newest int

@@ -21,8 +21,9 @@ type FileOptions struct {
 	Compression FileCompression
 	Disk        disk.System // nil: the operating system's
 	Log         *logging.Logger
-	// StepDone gets the end of each step instead of the log. nil: the log gets the lines of an RDB save. The steps are
-	// disk.StepOpen, StepWrite (with the sync), StepRename and StepSyncDir. A cancelled save tells nothing.
+	// StepDone, if not nil, gets the result of each step. If it is nil, the log gets the lines of an RDB save. The
+	// steps are disk.StepOpen, StepWrite (with the sync), StepRename and StepSyncDir. A cancelled save does not call
+	// StepDone.
 	StepDone func(step disk.Step, err error)
 }
 
@@ -33,7 +34,7 @@ func (f FileOptions) done(step disk.Step) {
 	}
 }
 
-// A purpose is the format of a temporary file's name, without its extension. Each purpose has another name, so that a
+// A purpose is the format of a temporary file's name, without its extension. Each purpose has another format, so that a
 // save and a full copy from the primary never write the same file.
 type purpose string
 
@@ -42,15 +43,15 @@ const (
 	forCopy purpose = "temp-sync-%d" // a full copy from the primary
 )
 
-// temporaries holds the absolute names of the files that are being written.
+// temporaries has the absolute names of the files that are being written.
 var temporaries = struct {
 	sync.Mutex
 	names map[string]bool
 }{names: map[string]bool{}}
 
-// claimTemp returns an unused absolute name in the folder of path. It stays reserved until giveUpTemp. While a
-// cancelled save still has its file, the next one is "temp-<pid>-1.rdb". The name is absolute so that CONFIG SET dir
-// moves no file being written. It also makes names comparable.
+// claimTemp returns an unused absolute name in the folder of path. The name stays reserved until giveUpTemp. While a
+// cancelled save still has its file, the next one is "temp-<pid>-1.rdb". The name is absolute, so that CONFIG SET dir
+// does not move a file while it is written. It also makes names comparable.
 func claimTemp(path string, what purpose) string {
 	stem := filepath.Join(absolute(filepath.Dir(path)), fmt.Sprintf(string(what), os.Getpid()))
 	temporaries.Lock()
@@ -63,7 +64,7 @@ func claimTemp(path string, what purpose) string {
 	return name
 }
 
-// absolute returns path as an absolute path; path itself if the working directory is unknown.
+// absolute returns path as an absolute path. If the working directory is unknown, it returns path itself.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -93,8 +94,8 @@ var replacing sync.Mutex
 // SaveFile writes v to a temporary file, syncs it and renames it to Path. At every instant Path is a complete file, the
 // old one or the new one.
 //
-// Errors are logged in the reference server's words, and the temporary is removed. If ctx was cancelled, its cause is
-// returned without a log line.
+// Errors are logged in Redis's words, and the temporary file is removed. If ctx was cancelled, its cause is returned
+// without a log line.
 func SaveFile(ctx context.Context, v View, f FileOptions, o Options) (size int64, err error) {
 	if f.Compression != CompressNone {
 		o.Compress = false
@@ -190,16 +191,16 @@ func writeFile(file disk.File, f FileOptions, fill func(w io.Writer) error) (siz
 	if err := file.Sync(); err != nil {
 		return 0, "fsync", err
 	}
-	// The file will not be read soon: give its pages in the page cache back.
+	// The file will not be read soon, so the kernel may drop its pages from the page cache.
 	file.Forget()
 	return disk.at, "fclose", file.Close()
 }
 
-// syncEvery is the number of bytes between two calls of hand. Up to twice as much may be in flight.
+// syncEvery is how many bytes are written between two calls of hand. Up to twice as many may be in flight.
 const syncEvery = 4 << 20
 
-// A diskWriter writes a file. With sync it has the kernel write pages out during the save. Otherwise the final fsync
-// has to write gigabytes.
+// A diskWriter writes a file. With sync it makes the kernel write pages to disk during the save. Otherwise the final
+// fsync would have to write gigabytes.
 type diskWriter struct {
 	file disk.File
 	sync bool
@@ -216,7 +217,7 @@ func (d *diskWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hand starts writing out the bytes since the last call, and waits for the bytes of the call before.
+// hand starts to write the bytes since the last call to disk, and waits for the bytes of the call before that.
 func (d *diskWriter) hand() error {
 	from := d.sent
 	d.sent = d.at
@@ -246,8 +247,8 @@ type CopyFile struct {
 	renamed bool
 }
 
-// ReceiveFile calls fill to write a copy into a temporary file in the folder of path, and syncs it. After an error no
-// temporary file is left.
+// ReceiveFile calls fill to write a copy into a temporary file in the folder of path, and syncs it. After an error it
+// leaves no temporary file.
 func ReceiveFile(path string, fill func(io.Writer) error) (*CopyFile, error) {
 	c := &CopyFile{path: absolute(path)}
 	c.Name = claimTemp(c.path, forCopy)

@@ -120,8 +120,8 @@ func TestRemoveTemporaries(t *testing.T) {
 	}
 }
 
-// TestCopyDuringASave: a copy being received and a concurrent save have different files, even if one path is relative.
-// The copy becomes the server's file only when it is placed.
+// TestCopyDuringASave: a copy that is being received and a concurrent save have different files, even if one path is
+// relative. The copy becomes the server's file only when it is renamed.
 func TestCopyDuringASave(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -6,11 +6,11 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// The payload of FUNCTION DUMP: the libraries as in a file, then a payload's footer.
+// A FUNCTION DUMP payload has the libraries as in a file, then a payload's footer.
 //
 //	F5 source | F5 source … | version u16 LE | crc64 u64 LE
 
-// Errors for other things than a library in a payload. Clients know these texts.
+// Errors for payloads that hold something other than libraries. Clients match these texts.
 var (
 	errPreFunction = errors.New("Pre-GA function format not supported")
 	errNoFunction  = errors.New("given type is not a function")
@@ -29,8 +29,8 @@ func PackFunctions(sources [][]byte, compress bool) (payload []byte) {
 	return rdb.AppendFooter(payload, 0, functionsVersion)
 }
 
-// UnpackFunctions returns the library sources in a payload. checked: the version and the checksum are right. c says
-// what is checked.
+// UnpackFunctions returns the library sources in a payload. checked means that the version and the checksum are right.
+// c says which parts of the footer are checked.
 //
 // Errors: the payload holds something other than libraries, or ends too early.
 func UnpackFunctions(payload []byte, c rdb.Check) (sources [][]byte, checked bool, err error) {

@@ -81,7 +81,7 @@ func (s *Scheduler) Sections(l *Loading) []info.Section {
 	}
 }
 
-// ResetStats is CONFIG RESETSTAT's part. It keeps the count of saves and resets that of forks.
+// ResetStats does this package's part of CONFIG RESETSTAT. It keeps the count of saves and resets that of forks.
 func (s *Scheduler) ResetStats() { s.forks = 0 }
 
 // Sections returns INFO's fields about payloads. They are read in turns.
@@ -91,7 +91,7 @@ func (h *Commands) Sections() []info.Section {
 	}}}
 }
 
-// ResetStats is CONFIG RESETSTAT's part.
+// ResetStats does the commands' part of CONFIG RESETSTAT.
 func (h *Commands) ResetStats() { h.sanitizations = 0 }
 
 func (s *Scheduler) currentPeak() int64 {

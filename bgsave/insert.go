@@ -17,9 +17,9 @@ import (
 type Into struct {
 	Space *keyspace.Keyspace
 	Turn  func(f func()) // runs f in a turn, on one of two goroutines; nil: only this load uses Space
-	// Replace overwrites keys that exist (DEBUG RELOAD MERGE). Without it they are an error.
+	// Replace overwrites existing keys (DEBUG RELOAD MERGE). Without it an existing key is an error.
 	Replace bool
-	// Functions gets a library's source. nil: a library is an error.
+	// Functions gets a library's source. If it is nil, a library is an error.
 	Functions func(code []byte) error
 
 	mu       sync.Mutex // allows one turn at a time, also if Turn is nil
@@ -30,7 +30,7 @@ type Into struct {
 	next     announced        // the last announced size, until its first key comes
 }
 
-// announced is the number of keys that a database will get.
+// An announced is the number of keys that a database will get.
 type announced struct{ db, keys int }
 
 func (in *Into) Databases() int { return in.Space.Len() }
@@ -145,7 +145,7 @@ func (in *Into) Insert(records []rdb.Record) (done int, err error) {
 	return done, err
 }
 
-// puts inserts keys with packed values, each directly. It stops at the first record of another kind.
+// puts inserts keys with packed values one by one, without in.loader. It stops at the first record of another kind.
 func (in *Into) puts(records []rdb.Record, from int) (done int, err error) {
 	for done = from; done < len(records); done++ {
 		r := &records[done]
@@ -306,7 +306,7 @@ func (in *Into) setClock(r *rdb.Record, v value.Value) {
 	}
 }
 
-// readyOf returns a record's value as the expander read it.
+// readyOf returns a record's value as codec.Expander returned it.
 func readyOf(r *rdb.Record) codec.Ready {
 	return codec.Ready{Encoding: value.Encoding(r.Encoding), Packed: r.Packed, FieldsDeadline: r.Least}
 }

@@ -19,7 +19,7 @@ import (
 	"spindle/engine/data/value/set"
 )
 
-// settle lets reclaimers free everything that may be freed.
+// settle lets reclaimers free all retired memory.
 func (b *testServer) settle() {
 	for range 100 {
 		for job, _ := b.space.Heap().TakeJob(); job != nil; job, _ = b.space.Heap().TakeJob() {
@@ -128,7 +128,7 @@ func TestBuildInto(t *testing.T) {
 	}
 }
 
-// TestVersion: a file's version depends on the encodings in use since the keyspace was last empty. Field deadlines only
+// TestVersion: a file's version depends on the encodings used since the keyspace was last empty. Field deadlines only
 // count while they exist.
 func TestVersion(t *testing.T) {
 	packedEx := []byte("\x0d\x00\x00\x00\x03\x00\x81a\x02\x01\x01\x00\x01\xff") // a field without a deadline any more
@@ -165,7 +165,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// FuzzRestore: any payload is refused without a trace, or is a value whose own payload restores the same value.
+// FuzzRestore: any payload is refused and leaves nothing, or is a value whose own payload restores the same value.
 func FuzzRestore(f *testing.F) {
 	const fieldsDeadline = "\x19\x00\xd8\xc3,\xbb\x03\x00\x00\x1d\x1d\x00\x00\x00\x06\x00\x81a\x02\x01\x01\xf4\x00" +
 		"\xd8\xc3,\xbb\x03\x00\x00\x09\x81b\x02\x02\x01\x00\x01\xff"
@@ -211,7 +211,7 @@ func FuzzRestore(f *testing.F) {
 			if got := b.run("restore", "again", "0", payload); got != "+OK\r\n" {
 				t.Fatalf("%q dumps as %q, which is refused: %s", body, payload, got)
 			}
-			// It is written field by field, and restored as an ordinary hash.
+			// Such a value is written field by field, and restored as an ordinary hash.
 			lost := encoding == value.ListpackEx && !b.space.FieldsHaveDeadlines()
 			if v := b.space.DB(0).Peek([]byte("again")); !lost &&
 				(v.Encoding() != encoding || len(b.dumped("again")) != len(payload)) {
@@ -229,8 +229,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestInto: keys from the loader and keys that are inserted directly end in one keyspace, in any order of the file. A
-// key that comes twice is an error, and nothing of it stays.
+// TestInto: keys from the loader and keys that are inserted directly end up in one keyspace, in any order of the file.
+// A key that comes twice is an error, and no part of it stays.
 func TestInto(t *testing.T) {
 	const keys = 6000
 	write := func(replace bool) []byte {
@@ -319,8 +319,8 @@ func TestInto(t *testing.T) {
 	}
 }
 
-// TestIntoBrokenOff: however a load of plain keys ends, no entry written early stays without a key. That holds even if
-// the splitter hangs in a connection and resumes later.
+// TestIntoBrokenOff: however a load of plain keys ends, no entry written in advance stays without a key. That holds
+// even if the splitter hangs in a connection and resumes later.
 func TestIntoBrokenOff(t *testing.T) {
 	const keys = 40_000
 	w, none := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)},
@@ -383,8 +383,8 @@ func TestIntoBrokenOff(t *testing.T) {
 	}
 }
 
-// TestIntoExpired: expired plain keys of several databases are left out, wherever they are. The entries written early
-// for other keys still go to the right keys.
+// TestIntoExpired: expired plain keys of several databases are left out, wherever they are. The entries written in
+// advance for other keys still go to the right keys.
 func TestIntoExpired(t *testing.T) {
 	const keys, now = 10_000, 1_000_000
 	w := rdb.Writer{Buf: rdb.AppendHeader(nil, 12)}
@@ -457,7 +457,7 @@ func TestIntoSeveral(t *testing.T) {
 	}
 }
 
-// TestAnnouncedWithoutEnd: sizes that are announced again and again cost no memory before a key comes.
+// TestAnnouncedWithoutEnd: key counts that are announced again and again cost no memory before a key comes.
 func TestAnnouncedWithoutEnd(t *testing.T) {
 	b := newTestServer(t)
 	into := &Into{Space: b.space}
@@ -509,7 +509,7 @@ func TestLeastInOneTurn(t *testing.T) {
 	}
 }
 
-// TestReplacedPlain: nothing of a replaced key stays, not even its access clock.
+// TestReplacedPlain: a replaced key keeps nothing of its old state, not even its access clock.
 func TestReplacedPlain(t *testing.T) {
 	b := newTestServer(t)
 	b.space.Policy = keyspace.AllKeysLFU
@@ -536,8 +536,8 @@ func TestReplacedPlain(t *testing.T) {
 	}
 }
 
-// FuzzRestoreNewer: a payload of a newer server is refused without a trace, or is a value whose own payload restores
-// the same value. Replicas get one that they can read.
+// FuzzRestoreNewer: a payload of a newer server is refused and leaves nothing, or is a value whose own payload restores
+// the same value. Replicas get a payload that they can read.
 func FuzzRestoreNewer(f *testing.F) {
 	hash2 := "\x16\x02\x01a\x01x\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\x01y\xff\xff\xff\xff\xff\xff\xff\xff"
 	stream4 := "\x1a" + strings.Repeat("\x00", 10) + "\x40\x64\x0a\x01\x02p1\x01\x02id\x05\x01\x07\x08"

@@ -21,8 +21,8 @@ import (
 )
 
 // Loading is a pipeline of three steps. The splitter cuts the file into batches and writes the entries of plain keys.
-// The expanders decompress and check other values. The loader hands the batches to the Inserter in the file's order, in
-// short turns.
+// The expanders decompress and check other values. The loader passes the batches to the Inserter in the file's order,
+// in short turns.
 //
 //	file ─▶ splitter ─▶ batch ─▶ expanders ─▶ batch ─▶ Inserter, inside turns
 //	            ▲                                 │
@@ -36,7 +36,7 @@ const (
 
 // An Inserter puts the contents of a file into a keyspace. Load calls it from one goroutine.
 type Inserter interface {
-	// Prepare is the first call. env is what the values were read with.
+	// Prepare is the first call. env is the Env with which the values were read.
 	Prepare(env codec.Env)
 	// Databases returns the number of databases.
 	Databases() int
@@ -71,7 +71,7 @@ type LoadOptions struct {
 	NowMs          int64                    // the time that deadlines are compared with; 0: the clock
 	NoChecksum     bool
 	SkipModuleData bool // skip a module's data outside keys; without it such a file is refused
-	// Values of unknown kinds come to the Inserter as raw bytes. Without it such a file is refused.
+	// Values of unknown kinds come to the Inserter as raw bytes. Without Foreign such a file is refused.
 	Foreign  bool
 	SkipKeys bool         // skip keys of types that this server does not have; without it such a file is refused
 	Relaxed  bool         // read a file of any version, up to the first thing that is not known
@@ -138,7 +138,7 @@ func (e *DuplicateError) Error() string {
 
 func (e *DuplicateError) Unwrap() error { return ErrDuplicate }
 
-// Public is Error without the key: logging.Private.
+// Public implements logging.Private. It is Error without the key.
 func (e *DuplicateError) Public() string { return (&DuplicateError{e.DB, logging.Redacted}).Error() }
 
 // An UnsupportedError names something that this server cannot read yet.
@@ -150,7 +150,7 @@ type UnsupportedError struct {
 	Skippable bool // it is not a value, and LoadOptions.SkipModuleData skips it
 }
 
-// Public is Error without the key: logging.Private.
+// Public implements logging.Private. It is Error without the key.
 func (e *UnsupportedError) Public() string {
 	shown := *e
 	if shown.Key != "" {
@@ -169,8 +169,8 @@ func (e *UnsupportedError) Error() string {
 
 // Load reads the RDB file at path, compressed or not, into to.
 //
-// Errors: fs.ErrNotExist, without a log line. Every other error is logged with its place and with what to do next.
-// After one the process must not serve the data: it loaded only a part.
+// Errors: fs.ErrNotExist, without a log line. Every other error is logged with its place and with advice. After such an
+// error the process must not serve the data, because it has loaded only a part.
 func Load(ctx context.Context, path string, to Inserter, o LoadOptions) (Loaded, error) {
 	began := time.Now()
 	file, err := os.Open(path)
@@ -224,7 +224,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Complain logs why Read refused a file, where, and what to do next. Tools wait for its last line.
+// Complain logs why Read refused a file, where, and what to do next. Tools look for its last line.
 func Complain(err error, o LoadOptions) {
 	var format *rdb.FormatError
 	var sum *rdb.ChecksumError
@@ -286,7 +286,7 @@ func Complain(err error, o LoadOptions) {
 	log.Warning("%s", last)
 }
 
-// namedOr returns a key's name for a message, or other if there is none.
+// namedOr returns a key's name for a message, or other if the key is "".
 func namedOr(key, other string) any {
 	if key == "" {
 		return other
@@ -294,7 +294,7 @@ func namedOr(key, other string) any {
 	return logging.Data(fmt.Sprintf("key %q", key))
 }
 
-// Read reads an RDB file from r into to. It logs facts from the file, but not the error it returns.
+// Read reads an RDB file from r into to. It logs facts from the file, but not the error that it returns.
 func Read(ctx context.Context, r io.Reader, to Inserter, o LoadOptions) (Loaded, error) {
 	if o.NowMs == 0 {
 		o.NowMs = time.Now().UnixMilli()
@@ -382,7 +382,7 @@ func (l *loader) run() error {
 			err = metBefore(l.insertBatch(j), end)
 		}
 		if err != nil {
-			// The splitter sees the closed channel and stops. If it hangs in a Read, the caller has to end that.
+			// The splitter sees the closed channel and stops. If it hangs in a Read, the caller must end the Read.
 			break
 		}
 		free <- j
@@ -429,8 +429,8 @@ func (l *loader) unwrite(all []job) {
 	}
 }
 
-// metBefore adds the offset to the error for a duplicate key. Duplicates are found late, when the loader settles. So
-// only an upper bound is known.
+// metBefore adds the offset to the error for a duplicate key. Duplicates are found late, when the loader moves its keys
+// into the database. So only an upper bound of the offset is known.
 func metBefore(err error, end int64) error {
 	if errors.Is(err, ErrDuplicate) {
 		return fmt.Errorf("%w, before offset %d", err, end)
@@ -566,7 +566,7 @@ func (l *loader) unsupported(r *rdb.Record, what string) error {
 // skippedLogged is how many keys of unsupported types the log names.
 const skippedLogged = 100
 
-// lapsed reports a key that is not loaded.
+// lapsed reports an expired key that is not loaded.
 func (l *loader) lapsed(db int, key []byte) {
 	if l.o.Lapsed != nil {
 		l.o.Lapsed(db, key)
@@ -645,7 +645,7 @@ func (l *loader) rest(d delay, offset int64) error {
 	return nil
 }
 
-// insert hands keys to the Inserter, at most one turn's worth in a call.
+// insert passes keys to the Inserter, at most one turn's worth in a call.
 func (l *loader) insert(rest []rdb.Record) error {
 	for len(rest) > 0 {
 		n := min(len(rest), turnRecords)
@@ -680,7 +680,7 @@ func (l *loader) insert(rest []rdb.Record) error {
 // emptyLogged is how many empty keys the log names.
 const emptyLogged = 10
 
-// within returns how many of records fit into Interval bytes of the file; at least one.
+// within returns how many of records fit into Interval bytes of the file. It returns at least one.
 func (l *loader) within(records []rdb.Record) int {
 	last := len(records)
 	for last > 1 && records[last-1].Offset-records[0].Offset > l.o.Interval {
@@ -727,7 +727,7 @@ func (l *loader) opcode(r *rdb.Record) error {
 	return nil
 }
 
-// aux handles one auxiliary field. It skips unknown ones, as the format asks.
+// aux handles one auxiliary field. It skips unknown fields, as the format requires.
 func (l *loader) aux(name, text string) {
 	n, _ := strconv.ParseInt(text, 10, 64)
 	log := l.o.Log

@@ -16,7 +16,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// written returns s as a file.
+// written returns s as the bytes of a file.
 func written(t testing.TB, s *fakeView) []byte {
 	var file bytes.Buffer
 	if _, err := WriteTo(t.Context(), &file, s, Options{Checksum: true, Compress: true, Header: header}); err != nil {
@@ -66,7 +66,7 @@ func TestLoadExpired(t *testing.T) {
 	}
 }
 
-// TestLoadRefuses: the log has the fault, its place, what to do, and the last line that tools wait for.
+// TestLoadRefuses: the log has the fault, its place, what to do, and the last line that tools look for.
 func TestLoadRefuses(t *testing.T) {
 	s := mixed(t, 200)
 	good := written(t, s)
@@ -137,8 +137,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestLoadNewer: what a file of a newer server has and this one does not names its key, its place and what would help.
-// The settings that help do.
+// TestLoadNewer: when a file of a newer server has something unknown, the error has the key, the place and what would
+// help. The settings that it names do help.
 func TestLoadNewer(t *testing.T) {
 	const end = "\xff\x00\x00\x00\x00\x00\x00\x00\x00"
 	const array = "REDIS0014\x00\x01a\x01v\x1c\x05array\x01\x00\x00\x00\x01x\x00\x01b\x01v" + end
@@ -227,7 +227,7 @@ func TestLoadInterval(t *testing.T) {
 	}
 }
 
-// FuzzLoad: any bytes are data or an error, and cost memory in proportion to their number.
+// FuzzLoad: any bytes are data or an error. They cost memory in proportion to their number.
 func FuzzLoad(f *testing.F) {
 	s := newFakeView(f)
 	s.put(0, "key", "value", 4_000_000_000_000)

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A reference is a redis-server, run for one test in its own folder.
+// A reference is a redis-server that runs for one test in its own folder.
 type reference struct {
 	t    *testing.T
 	dir  string
@@ -24,7 +24,7 @@ type reference struct {
 	log  output
 }
 
-// output collects a process's output, readable while it runs.
+// output collects a process's output, which can be read while the process runs.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -42,7 +42,7 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-// program finds one of the reference server's programs; make test installs them.
+// program finds one of Redis's programs, which make test installs.
 func program(t *testing.T, name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func newReference(t *testing.T, dir string, options ...string) *reference {
 	return r
 }
 
-// try sends raw bytes and returns the reply's first line; "" if no server listens.
+// try sends raw bytes and returns the reply's first line, or "" if no server listens.
 func (r *reference) try(raw string) string {
 	c, err := net.Dial("unix", r.sock)
 	if err != nil {
@@ -104,7 +104,7 @@ func (r *reference) run(args ...string) string {
 	return r.try(b.String())
 }
 
-// TestReferenceLoads: redis-server loads our files key for key, and redis-check-rdb finds no fault.
+// TestReferenceLoads: redis-server loads all keys of our files, and redis-check-rdb finds no fault.
 func TestReferenceLoads(t *testing.T) {
 	s := mixed(t, manyKeys)
 	for _, compress := range []bool{false, true} {
@@ -123,7 +123,7 @@ func TestReferenceLoads(t *testing.T) {
 			}
 			r := newReference(t, dir)
 			r.logs(fmt.Sprintf("keys loaded: %d, keys expired: 0", len(s.entries())))
-			// It saves the loaded keys, and we read that file: nothing was lost in either direction.
+			// redis-server saves the loaded keys, and the test reads that file: nothing was lost in either direction.
 			if got := r.run("SAVE"); got != "+OK" {
 				t.Fatalf("SAVE: %s\n%s", got, r.log.String())
 			}
@@ -136,7 +136,7 @@ func TestReferenceLoads(t *testing.T) {
 	}
 }
 
-// TestReferenceWrites: files of redis-server with strings are read (tests/rdbfile has the other types).
+// TestReferenceWrites: redis-server's files with strings are read (tests/rdbfile has the other types).
 func TestReferenceWrites(t *testing.T) {
 	r := newReference(t, t.TempDir(), "--maxmemory-policy", "allkeys-lfu")
 	for _, cmd := range []string{"SET a 1", "SET b -70000", "SET c hello",
@@ -161,7 +161,7 @@ func TestReferenceWrites(t *testing.T) {
 	})
 }
 
-// TestReferencePayloads: payloads go from DUMP here to RESTORE there, and in the other direction.
+// TestReferencePayloads: payloads go from DUMP here to RESTORE in redis-server, and in the other direction.
 func TestReferencePayloads(t *testing.T) {
 	r := newReference(t, t.TempDir())
 	b := newTestServer(t)
@@ -185,8 +185,8 @@ func TestReferencePayloads(t *testing.T) {
 	}
 }
 
-// TestKilled: a process killed during a save leaves the old file complete. The next save works although the temporary
-// file is still there.
+// TestKilled: a process that is killed during a save leaves the old file complete. The next save works although the
+// temporary file is still there.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv("SPINDLE_TEST_SAVE_TO"); path != "" {
 		_, _ = SaveFile(t.Context(), mixed(t, 1000), FileOptions{Path: path}, Options{Delay: 100_000})

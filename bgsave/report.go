@@ -15,13 +15,13 @@ type Reporter struct {
 	Log     *logging.Logger
 	Loading *Loading
 	Saving  func() *Progress // nil: no save is under way
-	// Underway shows text to the supervisor; "" ends the display. moves says that there was progress.
+	// Underway shows text to the supervisor. "" ends the display. moves means that there was progress.
 	Underway func(text string, moves bool)
 
 	load, save course
 }
 
-// How often a Reporter looks, and how often it writes to the log.
+// How often a Reporter checks the progress, and how often it writes to the log.
 const (
 	reportEvery = time.Second
 	reportToLog = 10 * time.Second
@@ -41,7 +41,7 @@ func (r *Reporter) Run(stop <-chan struct{}) {
 	}
 }
 
-// tick looks at the figures once.
+// tick checks the figures once.
 func (r *Reporter) tick(now time.Time) {
 	var status []string
 	underway := r.load.active || r.save.active
@@ -74,7 +74,7 @@ func (r *Reporter) tick(now time.Time) {
 	}
 }
 
-// A course is the progress of one load or save, from look to look.
+// A course is the progress of one load or save, from one tick to the next.
 type course struct {
 	active     bool
 	what       any       // the load or save: a save that follows at once is another one
@@ -85,7 +85,8 @@ type course struct {
 	moves      bool      // work has grown since the look before
 }
 
-// at looks at a task that has done a part of total. work grows with every step. log says that a line of the log is due.
+// at updates the progress of a task that has done a part of total. work grows with every step. log reports whether a
+// log line is due.
 func (c *course) at(now time.Time, what any, done, total, work int64) (text string, log bool) {
 	if !c.active || c.what != what || done < c.done {
 		*c = course{active: true, what: what, began: now, loggedAt: now, start: done, work: -1}
@@ -106,7 +107,7 @@ func (c *course) at(now time.Time, what any, done, total, work int64) (text stri
 	return text, log
 }
 
-// size is a number of bytes in units that people read.
+// size returns a number of bytes in units for people.
 func size(bytes int64) string {
 	units := []string{"bytes", "KB", "MB", "GB", "TB"}
 	n, unit := float64(bytes), 0

@@ -10,8 +10,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestProgressIsShown: the log gets a line of a load every ten seconds, the supervisor a text every second. The text
-// says whether there was progress. An empty text ends it.
+// TestProgressIsShown: during a load the log gets a line every ten seconds, the supervisor a text every second. The
+// text says whether there was progress. An empty text ends it.
 func TestProgressIsShown(t *testing.T) {
 	var log bytes.Buffer
 	loading, saved := &Loading{}, &Progress{}
@@ -74,7 +74,7 @@ func TestProgressIsShown(t *testing.T) {
 	shows("")
 }
 
-// lastStatus is the text of a load without progress, as of the tick before now.
+// lastStatus returns the text of a load without progress, as at the tick before now.
 func lastStatus(r *Reporter, now time.Time) string {
 	again := r.load
 	text, _ := again.at(now.Add(-time.Second), again.what, again.done, 1000, again.work)

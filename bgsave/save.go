@@ -2,18 +2,18 @@
 //
 // Owner: savers and loader have their own goroutines. The [Scheduler] and commands.go belong to the core and are called
 // in turns only.
-// Elsewhere: any goroutine may call WriteTo or SaveFile with a View it was given.
+// Elsewhere: any goroutine may call WriteTo or SaveFile with a View that it was given.
 // Never: forks, makes the core wait, or touches data except through a View (saving) or inside a turn (loading).
 // Start here: WriteTo turns a View into bytes. file.go makes a file of it, schedule.go decides when, load.go reads,
-// commands.go answers clients. Package rdb has the format.
+// commands.go replies to clients. Package rdb has the format.
 //
 //	View ──parts──▶ savers (encode, compress) ──buffers──▶ writer (checksum, write) ──▶ file or socket
 //
 // bgsave.W1. Every key of the View is written once, after its database's SELECTDB and before the next SELECTDB.
 // bgsave.W2. The bytes of a record are contiguous. A buffer ends between records, or the rest of its last record
 // follows directly.
-// bgsave.W3. Memory is bounded by savers × saverBuffers × bufferSize, whatever the size of a value. Only a key that
-// is longer than a buffer is held whole while it is written.
+// bgsave.W3. Memory is bounded by savers × saverBuffers × bufferSize, whatever the size of a value. Only a key that is
+// longer than a buffer is held whole while it is written.
 package bgsave
 
 import (
@@ -45,20 +45,21 @@ type View interface {
 // Options say how a View becomes bytes.
 type Options struct {
 	Compress bool // LZF for strings longer than 20 bytes
-	// The RDB version that readers know (rdb-version). Newer kinds are avoided where possible. 0: the newest.
+	// Newest is the RDB version that readers know (rdb-version). Newer kinds are avoided where possible. 0 means the
+	// newest.
 	Newest   int
 	Memory   bool // streams keep their memory of producers' messages, whatever Newest is
 	Checksum bool // without it the checksum is 0, which readers do not check
 	Savers   int  // goroutines that encode; 0: chosen by WriteTo
 	Delay    int64
 	Header   Header
-	// Clock returns a key's idle seconds or LFU counter; rdb.None is not written. nil: neither is written. Savers call
-	// it.
+	// Clock returns a key's idle seconds or LFU counter. rdb.None is not written. If Clock is nil, neither is written.
+	// Savers call it.
 	Clock    ClockFunc
 	Progress *Progress // nil: no progress is shown
 }
 
-// A ClockFunc returns how long a key has been idle, or how often it was used.
+// A ClockFunc returns how long a key has been idle, and how often it was used.
 type ClockFunc func(value.Value) (idle int64, freq int)
 
 // Header holds the facts that a file states about itself and the server.
@@ -173,7 +174,7 @@ func newSave(ctx context.Context, w io.Writer, o Options) *save {
 	return s
 }
 
-// failed reports whether the save has failed or was cancelled. Then it also stops the savers.
+// failed reports whether the save has failed or was cancelled. If so, it also stops the savers.
 func (s *save) failed() bool {
 	if s.err == nil && s.ctx.Err() != nil {
 		s.err = context.Cause(s.ctx)
@@ -246,7 +247,7 @@ func (s *save) end() {
 	}
 }
 
-// A piece is one hand-over from a saver to the writer. It holds whole records. If more is set, its last record
+// A piece is what a saver passes to the writer at once. It holds whole records. If more is set, its last record
 // continues there.
 type piece struct {
 	buf  *buffer
@@ -328,7 +329,7 @@ func (sv *saver) renew() {
 	sv.w.Buf = sv.buf.p
 }
 
-// spill hands the bytes of a long record so far to the writer (bgsave.W2, bgsave.W3).
+// spill passes the bytes of a long record so far to the writer (bgsave.W2, bgsave.W3).
 func (sv *saver) spill(p []byte) []byte {
 	sv.buf.p = p
 	if sv.more == nil {
@@ -342,7 +343,7 @@ func (sv *saver) spill(p []byte) []byte {
 	return sv.w.Buf
 }
 
-// key encodes one key. false ends the walk.
+// key encodes one key. It returns false to end the walk.
 func (sv *saver) key(v value.Value) bool {
 	a := rdb.Attributes{DeadlineMs: rdb.None, Idle: rdb.None, Freq: rdb.None}
 	if at := v.Deadline(); at != 0 {
@@ -382,7 +383,7 @@ func (sv *saver) key(v value.Value) bool {
 	return !sv.s.stopped.Load()
 }
 
-// flush hands the buffer to the writer and gets an empty one.
+// flush passes the buffer to the writer and gets an empty one.
 func (sv *saver) flush() {
 	if len(sv.w.Buf) > 0 {
 		sv.buf.p = sv.w.Buf
@@ -395,8 +396,8 @@ func (sv *saver) flush() {
 	sv.keys = 0
 }
 
-// A delay is rdb-key-save-delay or key-load-delay. A positive one is µs after each key. A negative one is 1 µs after
-// one in so many keys.
+// A delay is rdb-key-save-delay or key-load-delay. A positive delay is in µs after each key. A negative delay -n is 1
+// µs after one key in n, chosen by chance.
 type delay int64
 
 // wait sleeps, unless ctx ends first.

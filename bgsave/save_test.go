@@ -161,8 +161,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestStream: the base of a full sync. A view yields the same number of bytes each time, so it can be counted first. A
-// live reader leaves the bytes after the file to its caller.
+// TestStream writes and reads the base of a full sync. A view yields the same number of bytes each time, so the bytes
+// can be counted first. A live reader leaves the bytes after the file to its caller.
 func TestStream(t *testing.T) {
 	s := mixed(t, 3000)
 	count, err := WriteTo(t.Context(), io.Discard, s, Options{Compress: true, Checksum: true})
@@ -189,7 +189,7 @@ func TestStream(t *testing.T) {
 	got.equal(t, s.entries())
 }
 
-// TestSaveFile: the file is complete, no other file is left, and it can be read in every compression.
+// TestSaveFile: the file is complete, no other file is left, and every compression can be read.
 func TestSaveFile(t *testing.T) {
 	s := mixed(t, 5000)
 	sizes := map[FileCompression]int64{}

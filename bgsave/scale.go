@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A Scale finds what a file's keys would cost in memory here, like MEMORY USAGE with SAMPLES 0, one key at a time.
+// A Scale finds how much memory a file's keys would take here, like MEMORY USAGE with SAMPLES 0, one key at a time.
 //
 // It computes the cost of keys that fit into their entry. It builds, measures and frees other values, so at most one
 // exists. One goroutine owns it, in a process without clients.
@@ -38,10 +38,10 @@ func NewScale() (*Scale, error) {
 	return &Scale{space: space, into: Into{Space: space, Replace: true}}, nil
 }
 
-// Prepare takes what the values were read with; see Inserter.
+// Prepare gets the Env with which the values were read; see Inserter.
 func (s *Scale) Prepare(env codec.Env) { s.into.Prepare(env) }
 
-// Plain weighs a key of b in its shortest form.
+// Plain measures a key of b in its shortest form.
 func (s *Scale) Plain(b *rdb.Batch, k *rdb.Plain) Weight {
 	text, number := b.Value(k)
 	key, volatile := len(b.Key(k)), k.DeadlineMs != rdb.None
@@ -57,7 +57,7 @@ func (s *Scale) Plain(b *rdb.Batch, k *rdb.Plain) Weight {
 	return Weight{f.Cost(), 1, value.String, f.Encoding}
 }
 
-// Key weighs a record as an Inserter gets it. An Empty value weighs nothing.
+// Key measures a record in the form that an Inserter gets. An Empty value has size 0.
 // Errors: the value is damaged and cannot be built.
 func (s *Scale) Key(r *rdb.Record) (Weight, error) {
 	volatile := r.DeadlineMs != rdb.None
@@ -98,7 +98,7 @@ func known(r *rdb.Record) bool {
 	return yes
 }
 
-// measure weighs a key of the keyspace and removes it.
+// measure measures a key of the keyspace and removes it.
 func (s *Scale) measure(key []byte) Weight {
 	db := s.space.DB(0)
 	v := db.Peek(key)

@@ -17,40 +17,39 @@ type Parts struct {
 	Freeze   func() View    // keyspace.Keyspace.Freeze, called in a turn
 	Dirty    func() int64   // changes since the start (engine.Core.Dirty), called in a turn
 	Turn     func(f func()) // runs f in its own turn (engine.Core.Do); called by savers
-	// BeforeReply runs f when no unit is open, and before the reply of the open one leaves (engine.Core.BeforeReply). It
-	// is called in a turn. Nil: at once.
+	// BeforeReply runs f when no unit is open, and before the reply of the open unit leaves (engine.Core.BeforeReply).
+	// It is called in a turn. If BeforeReply is nil, f runs at once.
 	BeforeReply func(f func())
 	Header      func() Header // facts about the server for the file, called in a turn
-	// Clock runs in the turn that freezes; savers call its result (Options.Clock). If one of both is nil, no clocks are
-	// written.
+	// Clock is called in the turn that freezes the view; savers call its result (Options.Clock). If Clock or its result
+	// is nil, no clocks are written.
 	Clock func() ClockFunc
-	// Retained returns how many bytes views keep from being freed (INFO's cow size). nil: 0.
+	// Retained returns how many bytes views keep from being freed (INFO's cow size). nil means 0.
 	Retained func() int64
-	// Busy reports a background task that must run alone, such as a rewrite; then a plain BGSAVE does not start. nil:
-	// never.
+	// Busy reports whether a background task that must run alone, such as a rewrite, is running. Then a plain BGSAVE
+	// does not start. nil means never.
 	Busy func() bool
-	// Held reports that the data must not be saved: a copy of the primary's data is being loaded, or failed to load. A
-	// save would replace a good file. nil: never.
+	// Held reports whether the data must not be saved, because a copy of the primary's data is being loaded, or its
+	// load has failed. A save would replace a good file. nil means never.
 	Held func() bool
-	// Settled runs in the turn in which a save ended and WritesStopped may have changed. nil: nothing.
+	// Settled, if not nil, runs in the turn in which a save has ended and WritesStopped may have changed.
 	Streaming func() bool // a full synchronisation is running, which INFO shows as a save; nil: never
 	Settled   func()
 	Now       func() time.Time // nil: time.Now
 	Forks     func() int64     // other tasks for which the reference forks; nil: none
 }
 
-// retryAfter is how long the rules rest after a failed save.
+// retryAfter is how long the save rules pause after a failed save.
 const retryAfter = 5 * time.Second
 
 // ErrAborted is the cause of a cancelled save.
 var ErrAborted = errors.New("called off")
 
-// A Scheduler decides when a snapshot is saved, and knows the result of the last one. All methods but Progress run in
+// A Scheduler decides when a snapshot is saved, and knows the result of the last save. All methods but Progress run in
 // turns.
 //
 // bgsave.S1. At most one save runs at a time, in the background or not.
-// bgsave.S2. Changes counts the changes that the file does not have: those since the freeze of the last successful
-// save.
+// bgsave.S2. Changes counts the changes that are not in the file: those since the freeze of the last successful save.
 // bgsave.S3. A cancelled save leaves status and times as they were.
 type Scheduler struct {
 	parts  Parts
@@ -83,7 +82,7 @@ type saving struct {
 	kept     int64
 }
 
-// NewScheduler returns a scheduler with these parts. It counts the data set as saved.
+// NewScheduler returns a scheduler with these parts. The present data set counts as saved.
 func NewScheduler(p Parts) *Scheduler {
 	if p.Now == nil {
 		p.Now = time.Now
@@ -94,34 +93,34 @@ func NewScheduler(p Parts) *Scheduler {
 	return &Scheduler{parts: p, rules: p.Settings.Rules.Get, lastSave: p.Now()}
 }
 
-// Loaded tells that the file holds the keyspace (after a start, DEBUG RELOAD, or a full copy through the disk).
+// Loaded notes that the file holds the keyspace (after a start, DEBUG RELOAD, or a full copy through the disk).
 func (s *Scheduler) Loaded() { s.savedDirty = s.parts.Dirty() }
 
-// Replaced tells that other data with so many keys replaced the keyspace, and that the file does not hold them. They
-// count as that many changes, so that the rules save them.
+// Replaced notes that other data, with this many keys, have replaced the keyspace, and that the file does not hold
+// them. They count as that many changes, so that the rules save them.
 func (s *Scheduler) Replaced(keys int64) {
 	s.savedDirty = s.parts.Dirty() - max(keys, s.Changes(), 1)
 }
 
-// Changes returns how many changes the file does not have (bgsave.S2).
+// Changes returns how many changes are not in the file (bgsave.S2).
 func (s *Scheduler) Changes() int64 { return s.parts.Dirty() - s.savedDirty }
 
-// Progress returns how far the current save has come, in the background or not; nil without one. Any goroutine may call
-// it.
+// Progress returns how far the current save has come, in the background or not. It returns nil if none runs. Any
+// goroutine may call it.
 func (s *Scheduler) Progress() *Progress { return s.current.Load() }
 
 // InProgress reports whether a background save is running.
 func (s *Scheduler) InProgress() bool { return s.job != nil }
 
-// LastSave returns when the last save succeeded; before the first, when the server started.
+// LastSave returns when the last save succeeded. Before the first save, it returns when the server started.
 func (s *Scheduler) LastSave() time.Time { return s.lastSave }
 
-// WritesStopped reports that writes must be refused with ErrStopWrites: saving is configured and fails.
+// WritesStopped reports whether writes must be refused with ErrStopWrites, because saving is configured and fails.
 func (s *Scheduler) WritesStopped() bool {
 	return s.failed && s.parts.Settings.StopWrites.Get() && len(s.rules()) > 0
 }
 
-// Saving reports whether save rules are configured. If so, SHUTDOWN and FLUSHALL save.
+// Saving reports whether save rules are configured. If they are, SHUTDOWN and FLUSHALL save.
 func (s *Scheduler) Saving() bool { return len(s.rules()) > 0 }
 
 // Tick checks the rules and the queued save, ten times a second.
@@ -154,7 +153,7 @@ func (s *Scheduler) busy() bool { return s.parts.Busy != nil && s.parts.Busy() }
 
 func (s *Scheduler) held() bool { return s.parts.Held != nil && s.parts.Held() }
 
-// watch updates the figures of the memory that a save retains.
+// watch updates the figures of the memory that a save keeps from being freed.
 func (s *Scheduler) watch() {
 	if s.job == nil || s.parts.Retained == nil {
 		return
@@ -163,7 +162,7 @@ func (s *Scheduler) watch() {
 	s.peak = max(s.peak, s.job.kept)
 }
 
-// Background is BGSAVE: it starts a save, or queues it. queued says which.
+// Background runs BGSAVE: it starts a save, or queues it. queued says which of the two.
 //
 // With schedule or inTransaction, a save that cannot start now is queued.
 // Errors: ErrInProgress, ErrHeld, ErrBusy.
@@ -184,7 +183,7 @@ func (s *Scheduler) Background(schedule, inTransaction bool) (queued bool, err e
 	return false, nil
 }
 
-// options returns the options for both kinds of save. It runs in the turn that freezes.
+// options returns the options for both kinds of save. It runs in the turn that freezes the view.
 func (s *Scheduler) options() (FileOptions, Options) {
 	set := s.parts.Settings
 	f := FileOptions{Path: set.FileName.Get(), Sync: set.IncrementalSync.Get(), Compression: set.FileCompression.Get(),
@@ -257,7 +256,7 @@ func (s *Scheduler) settled() {
 	}
 }
 
-// Failure is why the last background save failed, in the system's words; "": it did not.
+// Failure returns why the last background save failed, in the system's words, or "" if it did not.
 func (s *Scheduler) Failure() string {
 	if !s.failed {
 		return ""
@@ -265,7 +264,7 @@ func (s *Scheduler) Failure() string {
 	return s.why
 }
 
-// Began returns when the current background save began; the zero time without one.
+// Began returns when the current background save began, or the zero time without one.
 func (s *Scheduler) Began() (at time.Time) {
 	if s.job != nil {
 		at = s.job.began
@@ -273,7 +272,7 @@ func (s *Scheduler) Began() (at time.Time) {
 	return at
 }
 
-// CutOff is Abort for a save that keeps too much memory alive. The rules then rest for some seconds.
+// CutOff is Abort for a save that keeps too much memory alive. The rules then pause for some seconds.
 func (s *Scheduler) CutOff(why string) {
 	s.Abort(why)
 	s.lastTry, s.rests = s.parts.Now(), true
@@ -292,7 +291,7 @@ func (s *Scheduler) Abort(why string) {
 	s.current.Store(nil)
 }
 
-// Unschedule takes back a queued save. It returns false if there is none.
+// Unschedule removes a queued save. It returns false if there is none.
 func (s *Scheduler) Unschedule() (was bool) {
 	was, s.queued = s.queued, false
 	return was
@@ -315,7 +314,7 @@ func (s *Scheduler) AbortAndWait(why string) (wait func(limit time.Duration)) {
 	}
 }
 
-// Now saves before it returns: SAVE, SHUTDOWN, FLUSHALL, DEBUG RELOAD. It blocks the turn meanwhile, as the reference
+// Now saves before it returns, for SAVE, SHUTDOWN, FLUSHALL and DEBUG RELOAD. It blocks the turn meanwhile, as Redis
 // does. rdb_saves counts only calls of Save.
 // Errors: logged; ErrInProgress if a background save is running; ErrHeld.
 func (s *Scheduler) Now() error {
@@ -344,7 +343,7 @@ func (s *Scheduler) Now() error {
 	return nil
 }
 
-// Save is the SAVE command: Now, and rdb_saves counts it.
+// Save runs SAVE: it calls Now, and rdb_saves counts it.
 func (s *Scheduler) Save() error {
 	if s.job == nil && !s.held() {
 		s.saves++
@@ -352,7 +351,7 @@ func (s *Scheduler) Save() error {
 	return s.Now()
 }
 
-// Flushed is called by FLUSHALL after it removed so many keys, and before it counts them as changes.
+// Flushed is called by FLUSHALL after it has removed this many keys, and before it counts them as changes.
 //
 // The current save is useless then. With save rules, an empty file replaces the old one, so that the old keys do not
 // come back.

@@ -15,7 +15,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A testScheduler is a Scheduler with faked surroundings. Its clock only moves when the test moves it.
+// A testScheduler is a Scheduler with faked surroundings. Only the test moves its clock.
 type testScheduler struct {
 	*Scheduler
 	settings Settings
@@ -144,7 +144,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestFailed: writes stop and the rules rest five seconds. The next successful save ends both.
+// TestFailed: after a failed save, writes stop and the rules pause for five seconds. The next successful save ends
+// both.
 func TestFailed(t *testing.T) {
 	d := newTestScheduler(t)
 	good := d.settings.FileName.Get()
@@ -205,7 +206,7 @@ func TestQueued(t *testing.T) {
 	}
 }
 
-// TestAbort: the old file stays, the temporary goes, and no result is recorded (bgsave.S3).
+// TestAbort: the old file stays, the temporary file is removed, and no result is recorded (bgsave.S3).
 func TestAbort(t *testing.T) {
 	d := newTestScheduler(t)
 	path := d.settings.FileName.Get()

@@ -31,7 +31,7 @@ type Settings struct {
 	VersionCheck     setting.Enum[VersionCheck]
 }
 
-// A Rule asks for a save after at least Changes changes and Seconds since the last save.
+// A Rule asks for a save when there were at least Changes changes, and Seconds have passed since the last save.
 type Rule struct{ Seconds, Changes int64 }
 
 // Sanitize says whose payloads are checked deeply.
@@ -43,7 +43,7 @@ const (
 	SanitizeClients
 )
 
-// ModuleData says what happens to a module's data outside keys, if this server lacks the module.
+// ModuleData says what happens to a module's data that is not in keys, if this server lacks the module.
 type ModuleData int
 
 const (
@@ -67,7 +67,7 @@ const (
 	VersionRelaxed                     // they are read up to the first thing that is not known
 )
 
-// Version is an RDB version that is written.
+// Version is an RDB version to write.
 type Version int
 
 // FileCompression is the compression of a whole file.
@@ -145,7 +145,7 @@ func parseRules(args []string, old []Rule, how setting.How) ([]Rule, error) {
 
 func formatRules(rules []Rule) string { return strings.Join(pairs(rules), " ") }
 
-// ruleLines returns one line per rule. Without rules it returns an empty one, because otherwise the defaults would
+// ruleLines returns one line per rule. Without rules it returns one empty rule, because otherwise the defaults would
 // hold.
 func ruleLines(rules []Rule) []string {
 	if len(rules) == 0 {

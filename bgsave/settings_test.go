@@ -45,7 +45,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// TestRowsKeepTheirText: the value from CONFIG GET can be set again.
+// TestRowsKeepTheirText: CONFIG SET accepts the value that CONFIG GET returns.
 func TestRowsKeepTheirText(t *testing.T) {
 	var s Settings
 	for _, row := range s.Rows() {

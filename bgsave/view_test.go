@@ -81,7 +81,7 @@ func (s *fakeView) Walk(db, part, parts int, yield func(value.Value) bool) {
 }
 func (s *fakeView) Close() { s.closed++ }
 
-// entries returns the view's keys in the form of a fakeInserter's.
+// entries returns the view's keys in the same form as a fakeInserter's entries.
 func (s *fakeView) entries() map[string]string {
 	m := map[string]string{}
 	for db, values := range s.dbs {
@@ -148,7 +148,7 @@ func (n *fakeInserter) equal(t *testing.T, want map[string]string) {
 	}
 }
 
-// manyKeys is enough keys for several parts and buffers; builds with invariants are slow, so they use fewer.
+// manyKeys is enough keys for several parts and buffers. Builds with invariants are slow, so they use fewer.
 var manyKeys = map[bool]int{false: 20_000, true: 9_000}[invariant.Enabled]
 
 // mixed returns a fakeView with all kinds of strings.

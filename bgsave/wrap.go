@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A file may be compressed as a whole with zstd or s2 (rdb-file-compression). Redis and its tools do not read such a
+// A file may be compressed as a whole with zstd or s2 (rdb-file-compression). Redis and its tools cannot read such a
 // file.
 //
 //	"SPINDLE" '1' | 'z' or 's' | a zstd or s2 stream of an RDB file
@@ -29,7 +29,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// wrapWriter writes the wrapper's header to w and returns the writer for the RDB file. Close ends the wrapper, not w.
+// wrapWriter writes the wrapper's header to w and returns the writer for the RDB file. Close ends the wrapper, but does
+// not close w.
 func wrapWriter(w io.Writer, c FileCompression) (io.WriteCloser, error) {
 	method := byte(0)
 	switch c {
@@ -52,8 +53,8 @@ func wrapWriter(w io.Writer, c FileCompression) (io.WriteCloser, error) {
 // ErrWrap is the error for a compressed file of a later version or an unknown compression.
 var ErrWrap = errors.New("the file is compressed in a way that this version does not know")
 
-// UnwrapReader returns a reader of the RDB file within r, and whether it was compressed. Close frees its buffers, not
-// r.
+// UnwrapReader returns a reader of the RDB file within r, and whether the file was compressed. Close frees the reader's
+// buffers, but does not close r.
 func UnwrapReader(r io.Reader) (plain io.ReadCloser, wrapped bool, err error) {
 	b := bufio.NewReaderSize(r, 64)
 	head, err := b.Peek(len(wrapMagic) + 1)

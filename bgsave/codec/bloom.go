@@ -11,13 +11,13 @@ import (
 	"spindle/engine/data/value/bloom"
 )
 
-// bloomCodec reads and writes Bloom filters: the type MBbloom-- of RedisBloom. It reads versions 1 to 4 of that format
-// and writes version 4.
+// bloomCodec reads and writes Bloom filters, which are RedisBloom's type MBbloom--. It reads versions 1 to 4 of that
+// format and writes version 4.
 //
 //	id | items | links | options | growth | of each link: capacity, error, hashes, bits an item, bits, power,
 //	                                        the bits' bytes, items | end
 //
-// A number before each field gives the field's type (rdb/skip.go). Version 1 has no options; growth exists since
+// A number before each field gives the field's type (rdb/skip.go). Version 1 has no options. growth exists since
 // version 4.
 // Source: the order in which RedisBloom 2.8 saves and loads its fields.
 var bloomCodec = Codec{
@@ -74,7 +74,7 @@ func writeBloom(w *rdb.Writer, _ rdb.Kind, v value.Value) {
 	w.Length(fieldEnd)
 }
 
-// A bloomRecord is a filter as it is in a file. Its bits are not expanded.
+// A bloomRecord is a filter in its file form. Its bits are not expanded.
 type bloomRecord struct {
 	chain bloom.Chain
 	links []bloom.Link
@@ -100,7 +100,7 @@ const (
 	errBloomBits   = rdb.Corrupt("the bits of a Bloom filter are not as long as they should be")
 )
 
-// A bloomReader reads a module's fields. It keeps its first error; after it all fields are 0.
+// A bloomReader reads a module's fields. It keeps its first error. After an error all fields are 0.
 type bloomReader struct {
 	r   *rdb.Reader
 	err error
@@ -145,7 +145,7 @@ const (
 	max64 = 1<<64 - 1
 )
 
-// readBloomRecord reads the fields after the id, to the end. It checks all that can be checked without expanding bits.
+// readBloomRecord reads the fields after the id, to the end. It makes all checks that need no expanded bits.
 func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 	b := bloomReader{r: r}
 	c.chain.Items = b.number(max64)
@@ -262,8 +262,8 @@ func (b *bloomBuilder) piece(bits *rdb.Text) error {
 // An unpacker expands LZF in pieces. It keeps only the bytes that references can reach, not the whole text. For short
 // strings rdb.Text.Append is simpler.
 // Source: the format of Marc Lehmann's LibLZF. A control byte n below 32 is followed by n+1 literal bytes. Any other
-// control byte begins a reference. Its upper three bits are the length; if all are set, the next byte is added. Its
-// lower five bits and the last byte are the distance.
+// control byte begins a reference. Its upper three bits are the length; if all are set, the next byte is added to it.
+// Its lower five bits and the last byte are the distance.
 type unpacker struct {
 	room []byte // room[:held] is the end of the text so far
 	held int
@@ -275,10 +275,10 @@ const (
 	lzfLook  = 64      // how many bytes at a piece's end are checked for zeros
 )
 
-// next expands the next bytes and moves in past the bytes it has read. It returns a piece, or a number of zeros. ok is
-// false if in is empty or not LZF.
+// next expands the next bytes and moves in past the bytes that it has read. It returns a piece, or a number of zeros.
+// ok is false if in is empty or not LZF.
 //
-// Lifetime: the piece is valid until the next call. It has at most the length of a page and one reference.
+// Lifetime: the piece is valid until the next call. Its length is at most a page and one reference.
 func (u *unpacker) next(in *[]byte) (piece []byte, zeros int, ok bool) {
 	if u.room == nil {
 		u.room = make([]byte, 3*lzfReach)
@@ -302,7 +302,8 @@ func (u *unpacker) next(in *[]byte) (piece []byte, zeros int, ok bool) {
 	return piece, 0, len(piece) > 0
 }
 
-// zeros moves in past the bytes that expand only to zeros, and returns how many zeros. It reads at most one page of in.
+// zeros moves in past the bytes that expand only to zeros, and returns how many zeros they make. It reads at most one
+// page of in.
 //
 // Cost: where one reference repeats, only the comparison of bytes of in.
 func (u *unpacker) zeros(in *[]byte) (n int) {

@@ -13,8 +13,8 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// These bytes are composed by hand, because no server with RedisBloom wrote them. bloomByHand writes what one would
-// write, field by field.
+// bloomByHand writes bytes as RedisBloom would, field by field. They are composed by hand, because the tests have no
+// server with RedisBloom.
 
 // bloomText returns all data of a filter as text.
 func bloomText(v value.Value) string {
@@ -95,7 +95,7 @@ func bloomByHand(version int, items, options, growth uint64, l bloom.Link, bits 
 	return string(w.Buf)
 }
 
-// one is a link for ten items at a rate of 0.005, as RedisBloom's published tests show it.
+// one is a link for ten items at a rate of 0.005, with the figures of RedisBloom's published tests.
 var one = bloom.Link{Capacity: 10, Error: 0.005, PerItem: 11.027754, Bits: 128, Items: 1, Hashes: 8}
 
 // TestBloomByHand: every version of the format is read, and wrong figures are refused.
@@ -145,8 +145,8 @@ func TestBloomByHand(t *testing.T) {
 	})
 }
 
-// TestBloomOfZeros: the steps of reading an empty filter of 512 MB depend on its payload's pages, not on the filter's.
-// It takes no memory.
+// TestBloomOfZeros: the number of steps to read an empty filter of 512 MB depends on the payload's pages, not on the
+// filter's. Reading it takes no memory.
 func TestBloomOfZeros(t *testing.T) {
 	k := newSpace(t)
 	newFilter(t, k, "k", bloom.Params{Error: 0.01, Capacity: 400_000_000, Growth: 2}, 0)
@@ -200,7 +200,7 @@ func likeLZF(t testing.TB, packed []byte) {
 	}
 }
 
-// TestUnpacker: compressed texts are expanded to themselves.
+// TestUnpacker: compressed texts expand to the original texts.
 func TestUnpacker(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var c lzf.Compressor
@@ -222,7 +222,7 @@ func TestUnpacker(t *testing.T) {
 	}
 }
 
-// TestUnpackerLikeLZF: random items are expanded or refused as package lzf does, wherever they are cut off.
+// TestUnpackerLikeLZF: random items, cut off anywhere, are expanded or refused exactly as package lzf does.
 func TestUnpackerLikeLZF(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 60 {
@@ -268,7 +268,7 @@ func TestUnpackerLikeLZF(t *testing.T) {
 	}
 }
 
-// FuzzUnpacker: any bytes are expanded or refused as package lzf does.
+// FuzzUnpacker: any bytes are expanded or refused exactly as package lzf does.
 func FuzzUnpacker(f *testing.F) {
 	f.Add([]byte("\x00\x00\xe0\xff\x00\xe0\xff\x00\xe0\xff\x00\x01ab\x20\x01"))
 	f.Add([]byte("\x02abc\xe0\x10\x02\x20\x05"))

@@ -45,8 +45,8 @@ type Codec struct {
 // Lifetime: until the Expander's Reset.
 type Ready struct {
 	Encoding value.Encoding // the encoding that the value will have
-	// Packed is a checked listpack or intset. If Encoding is packed, it is the value. Otherwise Read prepared it for
-	// Start. nil: Start reads the bytes of the file and checks them.
+	// Packed is a checked listpack or intset. If Encoding is packed, it is the value. Otherwise Read has prepared it
+	// for Start. If it is nil, Start reads the bytes of the file and checks them.
 	Packed         []byte
 	FieldsDeadline int64 // the earliest deadline of a field in Packed, Unix ms; 0: none
 }
@@ -68,18 +68,18 @@ type Source struct {
 // A Builder builds a structure in slices. The structure belongs to no keyspace yet, so no view can read it. Its tables
 // and trees are opened as moved, because they have no fixed position.
 type Builder interface {
-	// Step adds about n elements. done: the value is complete and valid.
+	// Step adds about n elements. done means that the value is complete and valid.
 	// Errors: those of Read.
 	Step(n int) (done bool, err error)
-	// Root returns the structure so far, in a state that can be freed; 0 before the first element.
+	// Root returns the structure so far, in a state that can be freed. It returns 0 before the first element.
 	Root() memory.Ref
 }
 
-// Deadlines is implemented by builders of hashes and streams. When the value is done, it returns when the first field
-// or message is due; 0: none.
+// Deadlines is implemented by builders of hashes and streams. When the value is done, PartsDeadline returns the first
+// deadline of a hash field, or of a remembered message name. 0 means none.
 type Deadlines interface{ PartsDeadline() int64 }
 
-// Env is what reading depends on besides the bytes. Hash fields are read even if they have expired: the keyspace
+// Env is what reading depends on besides the bytes. Expired hash fields are read like others, because the keyspace
 // handles expiry.
 type Env struct {
 	Limits    Limits
@@ -102,10 +102,11 @@ var DefaultLimits = Limits{
 	ListSize: -2, StreamBytes: 4096, StreamEntries: 100,
 }
 
-// ErrEmpty is the error for a value without elements. Files of old servers hold such keys; they are skipped.
+// ErrEmpty is the error for a value without elements. Files of old servers have keys with such values, which are
+// skipped.
 var ErrEmpty = errors.New("a value without elements")
 
-// of has each kind's row, by number.
+// of has the codec of each kind, by number.
 var of = index(codecs)
 
 func index(list []*Codec) (rows [rdb.Kinds]*Codec) {
@@ -123,8 +124,8 @@ func index(list []*Codec) (rows [rdb.Kinds]*Codec) {
 	return rows
 }
 
-// forRaw returns the row that reads a value, or nil. rest is the value without a module's id; version is that module's
-// version of its format.
+// forRaw returns the codec that reads a value, or nil. rest is the value without a module's id; version is the version
+// of that module's format.
 func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	if kind != rdb.KindModule2 {
 		return of[kind], raw, 0
@@ -143,7 +144,7 @@ func forRaw(kind rdb.Kind, raw []byte) (c *Codec, rest []byte, version int) {
 	return nil, nil, 0
 }
 
-// Known reports whether a value can be read. If not, it names the kind or module.
+// Known reports whether some codec can read a value. If none can, what names the kind or module.
 func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
 	if c, _, _ := forRaw(kind, raw); c != nil || kind == rdb.KindString {
 		return true, ""
@@ -158,7 +159,7 @@ func Known(kind rdb.Kind, raw []byte) (known bool, what string) {
 	return false, "a value of type " + kind.String()
 }
 
-// TypeOf returns the type that a kind is read as; None if no codec reads it.
+// TypeOf returns the type as which a kind is read, or None if no codec reads it.
 func TypeOf(kind rdb.Kind, raw []byte) value.Type {
 	if c, _, _ := forRaw(kind, raw); c != nil {
 		return c.Type
@@ -169,7 +170,7 @@ func TypeOf(kind rdb.Kind, raw []byte) value.Type {
 	return value.None
 }
 
-// forValue returns the row that writes v.
+// forValue returns the codec that writes v.
 func forValue(v value.Value) *Codec {
 	for _, c := range codecs {
 		if c.Type == v.Type() && (c.Module == "" || v.Rooted() && value.HeaderAt(v.Root()).Kind() == c.Root) {

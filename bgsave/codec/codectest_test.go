@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newSpace returns a keyspace that also knows the test type's structure.
+// newSpace returns a keyspace that also supports the test type's structure.
 func newSpace(t testing.TB) *keyspace.Keyspace {
 	h, err := memory.New(memory.Options{})
 	if err != nil {
@@ -28,7 +28,8 @@ func newSpace(t testing.TB) *keyspace.Keyspace {
 	return k
 }
 
-// written returns v as it is in a file after its key, for readers of version newest. The writer spills all the time.
+// written returns v's bytes in a file, which follow its key, for readers of version newest. The writer spills all the
+// time.
 func written(t testing.TB, v value.Value, newest int) (kind rdb.Kind, raw []byte) {
 	t.Helper()
 	w := rdb.Writer{Spill: func(full []byte) []byte {
@@ -103,8 +104,8 @@ func words(text string) string {
 	return strings.Join(w, " ")
 }
 
-// refused checks that each of the bad values is refused, and good when it is cut at any byte, without a leak or a
-// panic.
+// refused checks that each of the bad values is refused, and that good is refused when it is cut at any byte. It also
+// checks for leaks and panics.
 func refused(t *testing.T, kind rdb.Kind, good string, bad map[string]string) {
 	t.Helper()
 	k := newSpace(t)

@@ -6,7 +6,7 @@ import (
 	"spindle/bgsave/rdb"
 )
 
-// forms names the packed kinds as log messages have always named them.
+// forms names the packed kinds as in Redis's log messages.
 var forms = [rdb.Kinds]string{
 	rdb.KindHashZipmap: "Zipmap", rdb.KindHashZiplist: "Hash ziplist", rdb.KindHashListpack: "Hash listpack",
 	rdb.KindHashTTLListpack: "Hash listpack", rdb.KindHashTTLPackPre: "Hash listpack",
@@ -21,7 +21,8 @@ var forms = [rdb.Kinds]string{
 // Packed reports whether values of this kind contain packed bytes that must be checked deeply before use.
 func Packed(kind rdb.Kind) bool { return forms[kind] != "" }
 
-// Complaint returns the log message for a refused value, in words that tools wait for. err came from Read or a Builder.
+// Complaint returns the log message for a refused value, with the words that tools look for. err came from Read or a
+// Builder.
 func Complaint(kind rdb.Kind, err error) string {
 	form := forms[kind]
 	var said rdb.Corrupt

@@ -6,7 +6,7 @@ import (
 	"spindle/engine/data/listpack"
 )
 
-// A Distinct is a set of texts, used while one value is checked. The next value uses its memory again.
+// A Distinct is a set of texts, used while one value is checked. The next value reuses its memory.
 type Distinct struct {
 	slots []uint32 // index into items plus one; 0: free. Its length is a power of two, and it is less than half full
 	items []listpack.Element
@@ -22,7 +22,7 @@ func (d *Distinct) reset(n int) {
 	d.grow(min(n, 1<<12))
 }
 
-// release frees a large memory.
+// release frees the memory if it is large.
 func (d *Distinct) release() {
 	if len(d.slots) > 1<<16 {
 		*d = Distinct{}

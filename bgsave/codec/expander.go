@@ -88,7 +88,7 @@ func (x *Expander) Listpack(r *rdb.Reader, per int, distinct bool) (lp []byte, n
 	return lp, n, err
 }
 
-// Proven checks lp as Listpack does.
+// Proven checks lp like Listpack.
 func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) {
 	var seen *Distinct
 	if distinct {
@@ -117,7 +117,7 @@ func (x *Expander) Proven(lp []byte, per int, distinct bool) (n int, err error) 
 	return n, nil
 }
 
-// Ziplist reads a string that must be a ziplist, and converts it to a listpack. It checks what Listpack checks.
+// Ziplist reads a string that must be a ziplist, and converts it to a listpack. It checks the same as Listpack.
 func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n int, err error) {
 	b, err := x.readKept(r)
 	if err != nil {
@@ -132,8 +132,8 @@ func (x *Expander) Ziplist(r *rdb.Reader, per int, distinct bool) (lp []byte, n 
 	return lp, n, err
 }
 
-// Zipmap reads a string that must be a zipmap, and converts it to a listpack of fields and values. It checks what
-// Listpack checks.
+// Zipmap reads a string that must be a zipmap, and converts it to a listpack of fields and values. It checks the same
+// as Listpack.
 func (x *Expander) Zipmap(r *rdb.Reader) (lp []byte, n int, err error) {
 	b, err := x.readKept(r)
 	if err != nil {
@@ -175,7 +175,7 @@ func packedEncoding(e value.Encoding) bool {
 
 // Read reads a whole value that is not a string.
 //
-// Errors: ErrEmpty; any other means that the value is damaged or of an unknown type.
+// Errors: ErrEmpty; any other error means that the value is damaged or of an unknown type.
 func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	c, raw, version := forRaw(kind, raw)
 	if c == nil {
@@ -190,7 +190,7 @@ func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	return ready, err
 }
 
-// Whole reports that the value is stored as Packed and need not be built.
+// Whole reports whether the value is stored as Packed and need not be built.
 func (ready *Ready) Whole() bool { return ready.Packed != nil && packedEncoding(ready.Encoding) }
 
 // Start begins to build a value that Read did not pack.

@@ -27,7 +27,7 @@ var hashCodec = Codec{
 	Start: startHash,
 }
 
-// hashKind chooses the kind. A listpackex without deadlines is written field by field for older readers: they do not
+// hashKind chooses the kind. A listpackex without deadlines is written field by field for older readers, which do not
 // know that encoding.
 func hashKind(v value.Value, newest int) rdb.Kind {
 	if v.Encoding() != value.Listpack && rdb.DialectOf(newest) == rdb.Valkey {
@@ -183,7 +183,7 @@ func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
 	return h, err
 }
 
-// before reads what stands before a field, and returns the field's deadline if it is there.
+// before reads the bytes before a field, and returns the field's deadline if it is among them.
 func (h hashHead) before(r *rdb.Reader) (int64, error) {
 	if h.kind != rdb.KindHashTTL && h.kind != rdb.KindHashTTLPre {
 		return 0, nil
@@ -204,7 +204,7 @@ func (h hashHead) before(r *rdb.Reader) (int64, error) {
 	return int64(ttl), nil
 }
 
-// after reads what stands after a value. It returns the field's deadline, which was deadline before.
+// after reads the bytes after a value. It returns the field's deadline. The argument deadline is the result of before.
 func (h hashHead) after(r *rdb.Reader, deadline int64) (int64, error) {
 	if h.kind != rdb.KindHash2 {
 		return deadline, nil

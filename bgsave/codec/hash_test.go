@@ -65,7 +65,8 @@ func rawHash(texts ...string) string {
 	return string(w.Buf)
 }
 
-// rawHashTTL returns a hash with deadlines in a file; parts are ttl, field, value in turn. least 0 leaves least out.
+// rawHashTTL returns a hash with deadlines in a file; parts are ttl, field, value in turn. If least is 0, it is left
+// out.
 func rawHashTTL(least uint64, parts ...any) string {
 	w := rdb.Writer{}
 	if least != 0 {
@@ -121,8 +122,8 @@ func TestHashRoundTrip(t *testing.T) {
 	}
 }
 
-// TestHashWithoutDeadlines: a listpackex without deadlines stays one for readers of version 12. Older readers get a
-// hash.
+// TestHashWithoutDeadlines: for readers of version 12, a listpackex without deadlines is written as one. Older readers
+// get a plain hash.
 func TestHashWithoutDeadlines(t *testing.T) {
 	k := newSpace(t)
 	makeHash(k, "k", DefaultLimits, "a=1@4000000000000", "300000=-70000", "c=three")
@@ -183,7 +184,7 @@ func TestHashReferenceBytes(t *testing.T) {
 }
 
 // TestValkeyBytes: the payload of valkey-server 9.1.2 for a hash with a field deadline is read, and written with the
-// same bytes. Its fields come in the order of their deadlines here.
+// same bytes. Here the payload's fields are in the order of their deadlines.
 func TestValkeyBytes(t *testing.T) {
 	const raw = "\x02\x01a\xc0\x01\x00\xd8\xc3\x2c\xbb\x03\x00\x00\x01b\xc0\x02\xff\xff\xff\xff\xff\xff\xff\xff"
 	k := newSpace(t)
@@ -217,7 +218,7 @@ func TestHashLimits(t *testing.T) {
 		{rdb.KindHash, rawHash("b", "1", "abcdef", "2"), "hashtable abcdef=2 b=1"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3")), "listpack a=1 b=2 c=3"},
 		{rdb.KindHashListpack, rawText(packedOf("a", "1", "b", "2", "c", "3", "d", "4")), "hashtable a=1 b=2 c=3 d=4"},
-		// As in the reference, only the number of entries counts.
+		// As in Redis, only the number of entries counts.
 		{rdb.KindHashListpack, rawText(packedOf("a", "longer than five")), "listpack a=longer than five"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 0, "a", "1", 1, "b", "2", 11, "c", "3"), "listpackex b=2@1000 c=3@1010 a=1"},
 		{rdb.KindHashTTL, rawHashTTL(1000, 5, "a", "1", 5, "b", "2", 0, "c", "3"), "listpackex b=2@1004 a=1@1004 c=3"},

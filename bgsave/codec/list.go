@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value/list"
 )
 
-// listCodec reads and writes lists: node by node as in a quicklist. Old files have ziplists or single elements.
+// listCodec reads and writes lists node by node, as in a quicklist. Old files have ziplists or single elements.
 var listCodec = Codec{
 	Type:  value.List,
 	Kinds: []rdb.Kind{rdb.KindList, rdb.KindListZiplist, rdb.KindListQuicklist, rdb.KindListQuicklist2},
@@ -70,12 +70,12 @@ func readList(x *Expander, kind rdb.Kind, r *rdb.Reader) (Ready, error) {
 	return x.pieces(limits, from, r, n)
 }
 
-// expandedAtMost bounds the memory for compressed nodes that are expanded in advance, per round. Lists beyond it are
-// expanded and checked when they are built.
+// expandedAtMost bounds, for each round, the memory for compressed nodes that are expanded in advance. Lists beyond it
+// are expanded and checked when they are built.
 const expandedAtMost = 4 << 20
 
-// pieces checks n nodes outside the turn. If none is compressed, the builder gets the bytes of the file, with the count
-// at from. Otherwise it gets a copy with the nodes expanded.
+// pieces checks n nodes outside the turn. If none is compressed, the builder gets the bytes of the file, starting with
+// the count at from. Otherwise it gets a copy with the nodes expanded.
 func (x *Expander) pieces(l list.Limits, from rdb.Reader, r *rdb.Reader, n int) (Ready, error) {
 	begin, size, asIs := *r, 0, true
 	for range n {
@@ -231,7 +231,7 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 	return true, nil
 }
 
-// divide adds a checked listpack: as one node, or element by element if it was the whole list.
+// divide adds a checked listpack. If it was the whole list, it adds the elements one by one, otherwise one node.
 func (b *listBuilder) divide(n int) (done bool) {
 	lp := b.source.Packed
 	if b.source.Kind != rdb.KindListZiplist {
@@ -254,7 +254,7 @@ func (b *listBuilder) element() (err error) {
 	return err
 }
 
-// piece adds one node of a quicklist. It skips an empty packed node; old servers wrote such nodes.
+// piece adds one node of a quicklist. It skips an empty packed node, which old servers wrote.
 func (b *listBuilder) piece() (err error) {
 	what := uint64(packedPiece)
 	if b.source.Kind == rdb.KindListQuicklist2 {

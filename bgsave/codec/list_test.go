@@ -175,8 +175,8 @@ func TestListsTooLongTogether(t *testing.T) {
 	}
 }
 
-// rawList returns a list in a file, element by element. rawPieces returns one in nodes, each after what unless that is
-// 0.
+// rawList returns a list in a file, element by element. rawPieces returns a list in nodes; what stands before each
+// node, unless it is 0.
 func rawList(elements ...string) string { return rawSet(elements...) }
 
 func rawPieces(what uint64, pieces ...string) string {
@@ -267,7 +267,7 @@ func TestListOldKinds(t *testing.T) {
 	}
 }
 
-// TestListRefused: damaged lists are refused wherever they are cut or wrong.
+// TestListRefused: lists that are cut or wrong anywhere are refused.
 func TestListRefused(t *testing.T) {
 	long := manyTexts(400)
 	refused(t, rdb.KindList, rawList("a", "b"), map[string]string{

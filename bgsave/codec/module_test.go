@@ -14,7 +14,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// moduleData is the test's module type: a set, as a listpack or as a table. It is the shortest complete Codec.
+// moduleData is the test's module type: a set, as a listpack or as a table. Its Codec is the shortest complete one.
 type moduleData struct {
 	value.Header
 	members table.State
@@ -174,7 +174,7 @@ func TestModuleValue(t *testing.T) {
 	}
 }
 
-// TestKnown: Known names the kinds and modules that no codec reads.
+// TestKnown: Known returns the names of the kinds and modules that no codec reads.
 func TestKnown(t *testing.T) {
 	id := rdb.AppendLength(nil, rdb.ModuleID("ReJSON-RL", 3))
 	for _, c := range []struct {
@@ -193,7 +193,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestProven: the rules for a listpack from outside.
+// TestProven checks the rules for a listpack that comes from outside.
 func TestProven(t *testing.T) {
 	lp := func(elements ...string) []byte {
 		p := listpack.AppendEmpty(nil)

@@ -97,7 +97,7 @@ func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
 			return Ready{}, errDuplicate
 		}
 	}
-	// The integers before the first other member form an intset until that member comes, so they are sorted.
+	// The integers before the first other member form an intset until that member comes. So they are sorted.
 	slices.SortFunc(members.items[:integers], func(a, b listpack.Element) int { return cmp.Compare(a.Int, b.Int) })
 	if integers < n {
 		lp := listpack.Begin(x.Begin())

@@ -121,7 +121,7 @@ func TestSetLimits(t *testing.T) {
 		{rdb.KindSetIntset, rawText(integersOf(1, 2, 3, 4, 5)), "hashtable 1 2 3 4 5"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a")), "listpack c b a"},
 		{rdb.KindSetListpack, rawText(packedOf("c", "b", "a", "7")), "hashtable 7 a b c"},
-		// As in the reference, only the number of entries counts.
+		// As in Redis, only the number of entries counts.
 		{rdb.KindSetListpack, rawText(packedOf("longer than five")), "listpack longer than five"},
 	} {
 		if err := restore(k, "k", c.kind, []byte(c.raw), Env{Limits: l}); err != nil {

@@ -11,8 +11,9 @@ import (
 
 // streamCodec reads and writes streams: the nodes, the stream's other fields, then each group. Version 2 adds the first
 // ID, the greatest deleted ID and the numbers of entries added and read. Version 3 adds when a consumer was last
-// active. Version 4 adds the memory of producers' messages. Version 5 adds the pending entries that were given back and
-// have no consumer. They become what XNACK makes of an entry. It is not written.
+// active. Version 4 adds the message names that the stream remembers of producers (XADD IDMP). Version 5 adds the
+// pending entries that were given back and have no consumer. They are read as entries after XNACK. Version 5 is not
+// written.
 //
 //	nodes: n, n × (key: 16 bytes in a string, listpack), length, last ID, [2: first ID, max deleted ID, added]
 //	groups: n, n × (name, last ID, [2: read], pending: n, n × (16 bytes, u64 delivered at, count),
@@ -38,7 +39,7 @@ func streamKind(v value.Value, newest int) rdb.Kind {
 	return rdb.KindStream2
 }
 
-// Remembers reports whether v is a stream with a memory of producers' messages.
+// Remembers reports whether v is a stream that remembers message names of producers.
 func Remembers(v value.Value) bool { return v.Type() == value.Stream && stream.Of(v).Recalls() }
 
 func writeStream(w *rdb.Writer, kind rdb.Kind, v value.Value) {
@@ -67,7 +68,7 @@ func writeStream(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 	}
 }
 
-// writeMemory writes what s remembers of producers' messages.
+// writeMemory writes the message names that s remembers of producers.
 func writeMemory(w *rdb.Writer, s stream.Stream) {
 	x := s.Recalled()
 	w.Length(uint64(x.Seconds))
@@ -136,8 +137,8 @@ func idOf(raw []byte) stream.ID {
 	return stream.ID{Ms: binary.BigEndian.Uint64(raw), Seq: binary.BigEndian.Uint64(raw[8:])}
 }
 
-// readStream checks the nodes, outside the turn. Packed gets the facts of each node (factBytes), so that the builder
-// need not walk the nodes. The builder reads everything else. A stream is never packed, and may be empty.
+// readStream checks the nodes, outside the turn. Packed gets some facts about each node (factBytes), so that the
+// builder need not walk the nodes. The builder reads everything else. A stream is never packed, and may be empty.
 func readStream(x *Expander, _ rdb.Kind, r *rdb.Reader) (Ready, error) {
 	n, err := r.Count(2)
 	if err != nil {
@@ -173,8 +174,8 @@ const factBytes = 16 + 8
 
 const errNodeKey = rdb.Corrupt("the key of a stream's node is not 16 bytes long")
 
-// A streamBuilder reads a stream part by part. Each step looks up group and consumer again, because a view may have
-// forced a copy of them.
+// A streamBuilder reads a stream part by part. Each step looks up the group and the consumer again, because a view may
+// have forced a copy of them.
 type streamBuilder struct {
 	source  Source
 	r       rdb.Reader
@@ -394,8 +395,8 @@ func (b *streamBuilder) givenBackHead(*stream.Writer) (err error) {
 	return err
 }
 
-// producersHead reads what stands before the producers: the limits of their messages. Greater ones than a client may
-// set become the greatest.
+// producersHead reads the fields before the producers: the limits of their messages. Limits above the greatest that a
+// client may set become the greatest.
 func (b *streamBuilder) producersHead(w *stream.Writer) error {
 	seconds, err := b.r.Length()
 	if err != nil {
@@ -412,11 +413,11 @@ func (b *streamBuilder) producersHead(w *stream.Writer) error {
 	return err
 }
 
-// presets are Redis's limits, unless a stream has others. It writes them for each stream. A stream that has had no
-// producer needs no memory of messages.
+// presets are Redis's default limits. Redis writes limits for each stream. A stream that has had no producer needs no
+// memory of messages.
 var presets = stream.Recall{Seconds: 100, Most: 100}
 
-// producerHead reads the head of a producer, or what stands after all of them.
+// producerHead reads the head of a producer, or the fields after all producers.
 func (b *streamBuilder) producerHead(w *stream.Writer) error {
 	if b.producers == 0 {
 		added, err := b.r.Length()
@@ -464,7 +465,7 @@ func (b *streamBuilder) message(w *stream.Writer) error {
 	return nil
 }
 
-// PartsDeadline is when the first message is forgotten.
+// PartsDeadline returns when the first message name is forgotten.
 func (b *streamBuilder) PartsDeadline() int64 { return stream.At(b.root).Forgets() }
 
 func (b *streamBuilder) ownEntry(w *stream.Writer) error {

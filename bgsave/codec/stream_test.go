@@ -159,8 +159,8 @@ func TestStreamReferenceBytes(t *testing.T) {
 	}
 }
 
-// Streams of Redis 8.6 and 8.8 by hand, from the published layout: no reference of the tests writes them. One entry of
-// group g was given back.
+// These are streams of Redis 8.6 and 8.8, composed from the published layout, because no reference server of the tests
+// writes them. One entry of group g was given back.
 const (
 	streamProducers = "\x40\x64\x0a\x02\x02p1\x02\x02i1\x01\x01\x02i2\x05\x00\x02p2\x00\x07\x08"
 	stream4Bytes    = streamBytes + streamProducers
@@ -169,8 +169,8 @@ const (
 		never + "\x00\x00" + streamProducers
 )
 
-// TestStreamNewer: streams of Redis 8.6 and 8.8 are read. Entries that were given back are as after XNACK: they belong
-// to the consumer with an empty name, which no client sees.
+// TestStreamNewer: streams of Redis 8.6 and 8.8 are read. Entries that were given back are read as entries after XNACK:
+// they belong to the consumer with an empty name, which no client sees.
 func TestStreamNewer(t *testing.T) {
 	k := newSpace(t)
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestStreamNewer(t *testing.T) {
 	refused(t, rdb.KindStream5, stream5Bytes, map[string]string{"owned, too": owned, "twice": twice, "not listed": none})
 }
 
-// memoryText returns what a stream remembers of producers' messages.
+// memoryText returns the message names that a stream remembers of producers, as text.
 func memoryText(v value.Value) string {
 	s := stream.Of(v)
 	text := fmt.Sprintf("%+v", s.Recalled())
@@ -214,8 +214,9 @@ func memoryText(v value.Value) string {
 	return text
 }
 
-// TestStreamMemory: the memory of producers' messages is written for readers of version 13, and only for them. It is
-// read with its limits and counts. A message's age is that of its entry, or of the load if that is ahead.
+// TestStreamMemory: message names of producers are written only for readers of version 13. They are read with their
+// limits and counts. The age of a message is that of its entry. If the entry's time is ahead of the load, its age
+// counts from the load.
 func TestStreamMemory(t *testing.T) {
 	const now = 1_700_000_000_000
 	k := newSpace(t)
@@ -284,7 +285,7 @@ func TestStreamShortGroup(t *testing.T) {
 	}
 }
 
-// stripIDs rewrites the IDs in text as they are printed.
+// stripIDs rewrites the IDs in text to the form in which they are printed.
 func stripIDs(text string) string {
 	words := strings.Split(text, " ")
 	for i, w := range words {

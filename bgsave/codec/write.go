@@ -6,7 +6,7 @@ import (
 	"spindle/internal/invariant"
 )
 
-// RDB versions that are written.
+// RDB versions that this package writes.
 const (
 	OldestVersion = 9  // strings, deadlines and clocks
 	CommonVersion = 10 // of Redis 7.0; all later servers read it
@@ -16,7 +16,8 @@ const (
 )
 
 // Version returns the lowest RDB version that can hold values with these encodings, for readers of version newest.
-// deadlines: some hash has fields with deadlines, in any encoding. Only they need Valkey's own version.
+// deadlines means that some hash has fields with deadlines, in any encoding. Only such hashes need Valkey's own
+// version.
 func Version(used value.Encodings, newest int, deadlines bool) int {
 	version := OldestVersion
 	need := func(v int, t value.Type, encodings ...value.Encoding) {

@@ -19,7 +19,7 @@ import (
 //	zset   | count | member | score | …   score: a byte: 255 -inf, 254 inf, 253 nan; else so many bytes of text
 //	zset2  | count | member | score | …   score: float64
 //
-// Members are written from the last to the first, as the reference does, and read in any order.
+// Members are written from the last to the first, as in Redis, and read in any order.
 var zsetCodec = Codec{
 	Type:  value.ZSet,
 	Kinds: []rdb.Kind{rdb.KindZSet, rdb.KindZSet2, rdb.KindZSetZiplist, rdb.KindZSetListpack},
@@ -52,7 +52,7 @@ func writeZSet(w *rdb.Writer, kind rdb.Kind, v value.Value) {
 
 const errScore = rdb.Corrupt("a score is not a number")
 
-// scored is a member and its score, to be put into a listpack.
+// A scored is a member and its score, for a listpack.
 type scored struct {
 	member listpack.Element
 	score  float64
@@ -223,7 +223,7 @@ type zsetBuilder struct {
 	batch   [16]coming
 }
 
-// coming is a member that was read but not added yet.
+// A coming is a member that was read but not added yet.
 type coming struct {
 	member, scratch []byte // scratch: memory of the member, if it is no view of the record
 	score           float64

@@ -88,8 +88,8 @@ func TestZSetRoundTrip(t *testing.T) {
 	}
 }
 
-// TestExpanderLetsGo: an Expander frees the memory it needed to check a long listpack. The core keeps one Expander for
-// RESTORE.
+// TestExpanderLetsGo: an Expander frees the memory that it needed to check a long listpack, because the core keeps one
+// Expander for RESTORE.
 func TestExpanderLetsGo(t *testing.T) {
 	var texts []string
 	for i := range 100_000 {
@@ -128,7 +128,7 @@ func TestZSetOldKinds(t *testing.T) {
 		{rdb.KindZSetListpack, rawText(packedOf("b", "2", "c", "-0", "a", "2")), "listpack c=0 a=2 b=2"}, // out of order
 		{rdb.KindZSetListpack, rawText(packedOf("a", "-inf", "b", "-0.1", "c", "1e5")), "listpack a=-inf b=-0.1 c=100000"},
 		{rdb.KindZSetListpack, rawText(packedOf("a", "1", "c", "3", "b", "2", "d", "4")), "skiplist a=1 b=2 c=3 d=4"},
-		// As in the reference, only the number of entries counts.
+		// As in Redis, only the number of entries counts.
 		{rdb.KindZSetListpack, rawText(packedOf("longer than five", "1")), "listpack longer than five=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "0.10000000000000001"), "listpack b=0.1 a=1"},
 		{rdb.KindZSetZiplist, rawZiplist("a", "1", "b", "2", "17", "3.5"), "listpack a=1 b=2 17=3.5"},
@@ -144,7 +144,7 @@ func TestZSetOldKinds(t *testing.T) {
 }
 
 // TestZSetRefused: a sorted set that is cut, names a member twice, has a wrong score or is otherwise wrong is refused
-// in every encoding. Nothing of it stays in memory.
+// in every encoding. No part of it stays in memory.
 func TestZSetRefused(t *testing.T) {
 	k := newSpace(t)
 	small := DefaultLimits

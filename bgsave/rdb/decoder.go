@@ -18,15 +18,16 @@ type Record struct {
 	Key    []byte // the key; AUX: the field's name
 	Value  Text   // for KindString; AUX: the field's value; FUNCTION2: the source
 	Raw    []byte // for every other kind: the value's bytes in the file
-	// The next fields are set by the reader of Raw in Expand: the value as one block, and its encoding.
+	// The reader of Raw sets the next fields in Expand: the value as one block, and its encoding.
 	Packed     []byte
 	Encoding   uint8
 	Least      int64 // the earliest deadline within Packed, Unix ms; 0: none
 	DeadlineMs int64 // Unix ms, or None
 	Idle       int64 // seconds, or None
 	Freq       int   // 0..255, or None
-	// A key: a count by the reader of Raw. Plain keys: their number. RESIZEDB, SLOT_INFO: the number of keys to come.
-	// MODULE_AUX: the module's id. EOF: the checksum in the file.
+	// Keys has several meanings. For a key, it is a count that the reader of Raw sets. For plain keys, it is their
+	// number. For RESIZEDB and SLOT_INFO, it is the number of keys to come. For MODULE_AUX, it is the module's id. For
+	// EOF, it is the checksum in the file.
 	Keys     uint64
 	Volatile uint64 // RESIZEDB, SLOT_INFO, plain keys: how many of the keys have a deadline. EOF: the computed checksum.
 	DB       int
@@ -37,8 +38,8 @@ type Record struct {
 	Meta     bool // a key: modules have kept something beside it, which was skipped
 }
 
-// A Batch is a part of a file with its records. One goroutine fills it; another may expand and read it. Then it is
-// filled again, in the same memory.
+// A Batch is a part of a file with its records. One goroutine fills it; another may expand and read it. Then the Batch
+// is filled again, in the same memory.
 type Batch struct {
 	Records []Record
 	Plain   []Plain // with DecoderOptions.Plain: an OpPlain record stands for the next Keys of them
@@ -49,14 +50,14 @@ type Batch struct {
 	grew int    // bytes that the decoder has added to values; it ends a batch in which they are many
 }
 
-// Usual sizes of a batch. A longer record gets a block of its length. Smaller blocks cost more: on one processor each
-// block takes two thread switches.
+// Usual sizes of a batch. A longer record gets a block of its own length. Smaller blocks cost more: on one processor
+// each block takes two thread switches.
 const (
 	blockSize  = 256 << 10
 	maxRecords = 4096
 )
 
-// DecoderOptions state what is known of a stream.
+// DecoderOptions say what is known about a stream.
 type DecoderOptions struct {
 	Size       int64 // length of the stream; 0: unknown. With it, a false length is refused at once
 	Live       bool  // a connection: decode the bytes that have come, without waiting for a full block
@@ -67,8 +68,8 @@ type DecoderOptions struct {
 
 // A Decoder cuts a stream into batches of records. It only looks into a value to find its end.
 //
-// Memory: a record is held whole. Memory is only allocated for bytes that have come (with Size: that can come). So a
-// false length costs nothing.
+// Memory: a record is held whole. Memory is allocated only for bytes that have arrived, or with Size, for bytes that
+// can still arrive. So a false length costs nothing.
 type Decoder struct {
 	r         io.Reader
 	o         DecoderOptions
@@ -104,7 +105,7 @@ func (d *Decoder) Dialect() Dialect { return d.dialect }
 // Offset returns the offset of the next record.
 func (d *Decoder) Offset() int64 { return d.base }
 
-// Rest returns the bytes that were read after the file's end, once Next returned io.EOF.
+// Rest returns the bytes that were read after the file's end, once Next has returned io.EOF.
 // Lifetime: the decoder's.
 func (d *Decoder) Rest() []byte { return d.rest }
 
@@ -213,10 +214,10 @@ func (d *Decoder) consume(p []byte, n int) {
 	d.rest = append(d.rest[:0], p[n:]...)
 }
 
-// fill reads more bytes into b's block, or into a longer one if it is full. b has no record yet.
+// fill reads more bytes into b's block, or into a longer one if the block is full. b has no record yet.
 //
-// For a file, it fills the block before parse looks again, so that a long record is scanned only a few times. For a
-// Live stream, parse looks at once at all bytes that have come, because no more may come. Loops in a record resume.
+// For a file, fill fills the block before parse runs again, so that a long record is scanned only a few times. For a
+// Live stream, parse gets all bytes at once when they arrive, because no more may come. Loops in a record resume.
 func (d *Decoder) fill(c *cursor, b *Batch) error {
 	if d.ended || d.o.Size > 0 && c.need > 0 && int64(c.need) > d.o.Size-d.base {
 		return d.truncated(c)
@@ -257,7 +258,7 @@ func (d *Decoder) fill(c *cursor, b *Batch) error {
 	return nil
 }
 
-// account moves the decoder past p, which is at d.base.
+// account moves the decoder past p, which begins at offset d.base.
 func (d *Decoder) account(p []byte) {
 	if !d.o.NoChecksum && d.version >= checksumSince {
 		d.sum = crc.Update64(d.sum, p)
@@ -289,7 +290,7 @@ func (d *Decoder) fail(c *cursor, err error) error {
 	return &FormatError{Offset: at, What: err.Error(), Doing: c.what, DB: d.db, Key: c.key, Unknown: unknown}
 }
 
-// checksum checks the sum after OpEOF. Its bytes are in d.rest, or still to be read.
+// checksum checks the sum after OpEOF. The sum's bytes are in d.rest, or still to be read.
 func (d *Decoder) checksum(b *Batch) error {
 	if d.version < checksumSince {
 		return nil
@@ -502,8 +503,8 @@ func (d *Decoder) slotImport(c *cursor, b *Batch, r *Record) (n uint64, err erro
 
 const slotCount = 1 << 14
 
-// unknown returns the error for a type or opcode that is not known, at the byte before c. Nothing after it can be read,
-// because only its type says where it ends. If it may be a type, the error has the key's name.
+// unknown returns the error for an unknown type or opcode, at the byte before c. Nothing after it can be read, because
+// only its type tells where it ends. If it may be a type, the error has the key's name.
 func (d *Decoder) unknown(c *cursor) error {
 	c.i--
 	op := c.p[c.i]
@@ -521,10 +522,11 @@ func (d *Decoder) unknown(c *cursor) error {
 		op, d.dialect, d.version))
 }
 
-// firstOp is where opcodes begin; all versions so far have given types numbers far below it.
+// firstOp is where opcodes begin. All versions so far have type numbers far below it.
 const firstOp = 0xF0
 
-// peekName returns the key's name after a type at c, if it is text. short: more bytes may come, with the name in them.
+// peekName returns the key's name after a type at c, if the name is text. short means that the name may be in bytes
+// that have not arrived yet.
 func (d *Decoder) peekName(c cursor) (name string, short bool) {
 	const longest = 64 << 10
 	c.i++
@@ -594,7 +596,8 @@ func (c *cursor) skip(kind Kind) ([]byte, error) {
 	return c.p[from:c.i:c.i], nil
 }
 
-// expand returns t's text: a view if the file has it verbatim, otherwise expanded into b.side.
+// expand returns t's text. If the file has it verbatim, the text points into the batch; otherwise it is expanded into
+// b.side.
 func (b *Batch) expand(t *Text) ([]byte, error) {
 	if t.Form == Verbatim {
 		return t.Bytes, nil
@@ -621,10 +624,11 @@ func (b *Batch) expandValue(r *Record) error {
 	return nil
 }
 
-// Expand makes every compressed string of the batch Verbatim, and calls read for values of other kinds, unless read is
-// nil. It may run on any goroutine while the decoder fills other batches.
+// Expand makes every compressed string of the batch Verbatim. It calls read, unless nil, for values of other kinds. It
+// may run on any goroutine while the decoder fills other batches.
 //
-// Errors: *FormatError for the first value that does not expand or that read refuses. The records before it are valid.
+// Errors: *FormatError for the first value that cannot be expanded or that read refuses. The records before it are
+// valid.
 func (b *Batch) Expand(read func(*Record) error) error {
 	for i := range b.Records {
 		r := &b.Records[i]

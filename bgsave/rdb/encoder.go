@@ -25,7 +25,7 @@ func (e *Encoder) AppendAux(dst []byte, name, value string) []byte {
 	return e.AppendText(dst, []byte(value))
 }
 
-// AppendSelectDB announces the keys of db: their number, and how many are volatile (have a deadline).
+// AppendSelectDB announces the keys of db. keys is their number, and volatile is how many of them have a deadline.
 func AppendSelectDB(dst []byte, db, keys, volatile int) []byte {
 	dst = AppendLength(append(dst, byte(OpSelectDB)), uint64(db))
 	dst = AppendLength(append(dst, byte(OpResizeDB)), uint64(keys))
@@ -45,14 +45,14 @@ func (e *Encoder) AppendFunction(dst, code []byte) []byte {
 	return e.AppendText(append(dst, byte(OpFunction2)), code)
 }
 
-// Attributes may precede a key. A missing one is None.
+// Attributes may precede a key. An attribute that is missing is None.
 type Attributes struct {
 	DeadlineMs int64 // Unix ms
 	Idle       int64 // seconds
 	Freq       int   // 0..255
 }
 
-// noAttributes are those of a key without any.
+// noAttributes are the Attributes of a key that has none.
 var noAttributes = Attributes{None, None, None}
 
 // None marks an attribute that a key does not have.
@@ -72,7 +72,7 @@ func (e *Encoder) AppendKey(dst []byte, a Attributes, kind Kind, key []byte) []b
 	return e.AppendText(append(dst, byte(kind)), key)
 }
 
-// AppendText appends s as a number if possible, else compressed if that helps, else verbatim.
+// AppendText appends s as a number if possible, otherwise compressed if that is shorter, otherwise verbatim.
 func (e *Encoder) AppendText(dst, s []byte) []byte {
 	if n, ok := smallInt(s); ok {
 		return AppendInt(dst, n)
@@ -86,17 +86,17 @@ func (e *Encoder) AppendText(dst, s []byte) []byte {
 	return append(AppendLength(dst, uint64(len(s))), s...)
 }
 
-// appendPackedHeader begins an LZF string: packed bytes follow, which expand to size bytes.
+// appendPackedHeader begins an LZF string. Its packed bytes follow, which expand to size bytes.
 func appendPackedHeader(dst []byte, packed, size int) []byte {
 	return AppendLength(AppendLength(append(dst, 0xC0|encLZF), uint64(packed)), uint64(size))
 }
 
-// PieceMax is the longest piece that AppendPiece takes.
+// PieceMax is the length of the longest piece that AppendPiece accepts.
 const PieceMax = 64 << 10
 
 // AppendPiece compresses one piece of a long string. LZF has no header and no end, so compressed pieces can be joined.
-// That is how a string of any length is written in bounded memory. A piece that does not shrink is written as literals
-// (33 bytes for 32).
+// So a string of any length can be written in bounded memory. A piece that does not shrink is written as literals (33
+// bytes for 32).
 // Source: the LZF format.
 func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	if len(piece) >= minCompressed {
@@ -113,7 +113,7 @@ func (e *Encoder) AppendPiece(dst, piece []byte) []byte {
 	return dst
 }
 
-// AppendEOF ends a file. checksum covers all bytes so far, with EOF; 0: none.
+// AppendEOF ends a file. checksum covers all bytes so far, with EOF. 0 means no checksum.
 func AppendEOF(dst []byte, checksum uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, checksum)
 }

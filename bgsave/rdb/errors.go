@@ -18,7 +18,7 @@ type FormatError struct {
 	Unknown   bool   // the bytes are of a newer version, and may be valid
 }
 
-// Public is Error without the key: logging.Private.
+// Public implements logging.Private. It is Error without the key.
 func (e *FormatError) Public() string {
 	shown := *e
 	if shown.Key != "" {
@@ -45,7 +45,7 @@ var (
 	ErrVersion   = errors.New("Can't handle RDB format version")
 )
 
-// A VersionError is the error for a file of a version that is not read. It is an ErrVersion.
+// A VersionError is the error for a file of a version that cannot be read. It is an ErrVersion.
 type VersionError struct {
 	Dialect Dialect
 	Version int
@@ -74,12 +74,12 @@ func (e *ChecksumError) Error() string {
 // errShort is the cursor's error for "more bytes are needed". It never leaves the package.
 var errShort = errors.New("rdb: short")
 
-// Corrupt is the reason why bytes are invalid. Callers that know place and key make a FormatError of it.
+// Corrupt is the reason why bytes are invalid. Callers that know the place and the key make a FormatError of it.
 type Corrupt string
 
 func (c Corrupt) Error() string { return string(c) }
 
-// Unknown is the reason why bytes are not understood: they are of a newer version.
+// Unknown is the reason why bytes are not understood: a newer version has written them.
 type Unknown string
 
 func (u Unknown) Error() string { return string(u) }

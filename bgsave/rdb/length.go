@@ -24,7 +24,7 @@ func AppendLength(dst []byte, n uint64) []byte {
 }
 
 // A cursor reads from bytes that may end too early. Then it returns errShort, and the caller reads the record again
-// when more bytes have come.
+// when more bytes have arrived.
 type cursor struct {
 	p        []byte
 	i        int
@@ -47,7 +47,7 @@ func (c *cursor) byte() (byte, error) {
 	return c.p[c.i-1], nil
 }
 
-// take reads n bytes as a view.
+// take reads n bytes and returns them without copying.
 func (c *cursor) take(n uint64) ([]byte, error) {
 	if n > uint64(len(c.p)-c.i) {
 		c.need, c.lengthAt = saturate(c.i, n), c.i
@@ -73,7 +73,7 @@ func saturate(i int, n uint64) int {
 	return i + int(n)
 }
 
-// size reads a length or a string encoding: encoded says which.
+// size reads a length or a string encoding. encoded says which of the two it was.
 func (c *cursor) size() (n uint64, encoded bool, err error) {
 	if c.i >= len(c.p) {
 		return 0, false, errShort

@@ -28,7 +28,7 @@ func finished(file string) []byte {
 	return AppendEOF(p, crc.Update64(0, p))
 }
 
-// newest are files of newer servers, and their records as text.
+// newest has files of newer servers, and their records as text.
 var newest = map[string]struct {
 	file string
 	says []string
@@ -71,7 +71,7 @@ var newest = map[string]struct {
 	},
 }
 
-// TestNewer: files of newer servers are read, in pieces of any size, and none that is cut.
+// TestNewer: files of newer servers are read in pieces of any size. A file that is cut is refused.
 func TestNewer(t *testing.T) {
 	for name, c := range newest {
 		file := finished(c.file)
@@ -126,7 +126,7 @@ func TestNewerRefused(t *testing.T) {
 	}
 }
 
-// TestRelaxed: a file of an unknown version is read up to the first thing that is not known. The error names its key.
+// TestRelaxed: a file of an unknown version is read up to its first unknown part. The error names that part's key.
 func TestRelaxed(t *testing.T) {
 	for _, head := range []string{"REDIS0099", "VALKEY099"} {
 		good := head + "\xfe\x00\xfb\x02\x00\x00\x01s\x01v"
@@ -156,7 +156,8 @@ func TestRelaxed(t *testing.T) {
 	}
 }
 
-// TestTemplatesInBatches: what templates add to the values of a batch is bounded, however short the values are.
+// TestTemplatesInBatches: the bytes that templates add to the values of a batch are bounded, however short the values
+// are.
 func TestTemplatesInBatches(t *testing.T) {
 	name := strings.Repeat("n", 100_000)
 	file := "REDIS0015\xf2\x07\x01" + string(AppendLength(nil, uint64(len(name)))) + name
@@ -190,7 +191,7 @@ func TestTemplatesInBatches(t *testing.T) {
 	}
 }
 
-// TestPayloadDialect: a payload's number tells what its type means.
+// TestPayloadDialect: the version number of a payload decides what its type byte means.
 func TestPayloadDialect(t *testing.T) {
 	pre, hash2 := "\x16\x01\x00\x01f\x01v", "\x16\x01\x01f\x01v\xff\xff\xff\xff\xff\xff\xff\xff"
 	for _, c := range []struct {
@@ -234,7 +235,7 @@ func TestPayloadDialect(t *testing.T) {
 	}
 }
 
-// TestRestamp: a payload with another version is as if it had been made with it.
+// TestRestamp: a payload that gets another version equals one that was made with that version.
 func TestRestamp(t *testing.T) {
 	const meta, body = "\xf3\x01CLAS\x02\x05\x00", "\x00\x05hello"
 	for _, version := range []int{1, 9, 10, 12, 15, 16, 80, 255, 300} {
@@ -275,7 +276,7 @@ func FuzzNewer(f *testing.F) {
 	})
 }
 
-// FuzzTemplatePayload: a payload of a template's hash is refused, or is the same hash when it is cut nowhere.
+// FuzzTemplatePayload: a payload of a hash with a template is refused, or becomes a plain hash.
 func FuzzTemplatePayload(f *testing.F) {
 	f.Add([]byte("\x1f\x01\x02\x01a\x01b\x01x\xc0\x01"))
 	f.Add([]byte("\x1d\x00" + packed("a") + packed("5", "x")))

@@ -76,7 +76,7 @@ type Kind uint16
 
 const valkeyOwn Kind = 0x100
 
-// Kinds is the number of kinds, with unused ones: the length of tables by kind.
+// Kinds is the length of tables by kind. It includes unused kinds.
 const Kinds = 0x200
 
 const (
@@ -139,7 +139,7 @@ type kindRow struct {
 // kinds has every value type of versions 1 to 15, and of Valkey's version 80. These rows only skip values; package
 // codec decodes them.
 //
-// Sources of the kinds that the references of the tests do not write:
+// Sources for the kinds that the reference servers of the tests do not write:
 //   - Streams 4 and 5: librdb's change notes and tests (#93, #98) and two independent readers agree.
 //   - Arrays: two independent readers and one writer agree.
 //   - Templates: template.go.
@@ -179,10 +179,10 @@ var kinds = [Kinds]kindRow{
 	KindHash2:           {"hash with field deadlines (Valkey)", ValkeyVersion, skipHash2},
 }
 
-// Known reports whether k is a value type of any version that is read.
+// Known reports whether k is a value type of any version that can be read.
 func (k Kind) Known() bool { return kinds[k].name != "" }
 
-// Since returns the lowest version with k, in k's dialect; 0 if k is unknown.
+// Since returns the lowest version with k, in k's dialect. It returns 0 if k is unknown.
 func (k Kind) Since() int { return kinds[k].since }
 
 // String returns the type and its form in the file, such as "hash (listpack)".

@@ -15,7 +15,8 @@ import (
 // FooterLen is the footer's length.
 const FooterLen = 2 + 8
 
-// ErrPayload: the payload's version is too new or its checksum is wrong. ErrPayloadData: its value is invalid.
+// ErrPayload means that the payload's version is too new or its checksum is wrong. ErrPayloadData means that its value
+// is invalid.
 var (
 	ErrPayload     = errors.New("DUMP payload version or checksum are wrong")
 	ErrPayloadData = errors.New("Bad data format")
@@ -27,7 +28,7 @@ func AppendFooter(dst []byte, from, version int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, crc.Update64(0, dst[from:]))
 }
 
-// Payload checks a payload's footer and returns its kind and value. A hash of a template comes back as KindHash.
+// Payload checks a payload's footer and returns its kind and value. A hash with a template is returned as KindHash.
 // Errors: ErrPayload; ErrPayloadData for an unknown kind, or one that only files have.
 func Payload(p []byte, c Check) (kind Kind, value []byte, err error) {
 	body, version, err := c.unwrap(p)
@@ -54,7 +55,7 @@ func Payload(p []byte, c Check) (kind Kind, value []byte, err error) {
 	return kind, value, nil
 }
 
-// A Check says what of a payload's footer is checked.
+// A Check says which parts of a payload's footer are checked.
 type Check struct {
 	AnySum  bool // not the checksum
 	Relaxed bool // not whether the version is understood (rdb-version-check relaxed)
@@ -62,7 +63,8 @@ type Check struct {
 	SkipMeta bool // pass over what modules keep beside the key; else such a payload is refused
 }
 
-// withoutMeta returns a payload's body without what modules keep beside the key. meta: there was some.
+// withoutMeta returns a payload's body without the metadata that modules keep for the key. meta reports whether there
+// was some.
 func withoutMeta(body []byte, version int) (rest []byte, meta bool) {
 	if len(body) == 0 || Op(body[0]) != OpKeyMeta || DialectOf(version) != Redis {
 		return body, false
@@ -97,11 +99,12 @@ func (c Check) unwrap(p []byte) (body []byte, version int, err error) {
 	return p[:len(p)-FooterLen], version, nil
 }
 
-// noSumSince is the first version in which a checksum of 0 stands for none. Such payloads are in the stream of Redis
-// 8.10, for hashes of templates. Source: one independent reader, checked with that server; nothing else confirms it.
+// noSumSince is the first version in which a checksum of 0 means no checksum. The stream of Redis 8.10 has such
+// payloads for hashes with templates. Source: one independent reader, checked with that server; nothing else confirms
+// it.
 const noSumSince = 15
 
-// Restamp gives p another version, of Redis, that has its kind. It returns a part of p, which it overwrites. A wrong
+// Restamp gives p another version, of Redis, that has p's kind. It returns a part of p, which it overwrites. A wrong
 // checksum stays wrong.
 func Restamp(p []byte, version int) []byte {
 	body, footer := PayloadBody(p), p[len(p)-FooterLen:]
@@ -112,8 +115,8 @@ func Restamp(p []byte, version int) []byte {
 	return p
 }
 
-// setVersion changes the version in a footer, and the checksum by the checksum of the difference. So it need not read
-// the value.
+// setVersion changes the version in a footer. It corrects the checksum by the checksum of the difference, so it need
+// not read the value.
 func setVersion(footer []byte, version int) {
 	difference := binary.LittleEndian.AppendUint16(nil, binary.LittleEndian.Uint16(footer)^uint16(version))
 	sum := binary.LittleEndian.Uint64(footer[2:]) ^ crc.Update64(0, difference)
@@ -121,7 +124,7 @@ func setVersion(footer []byte, version int) {
 	binary.LittleEndian.PutUint64(footer[2:], sum)
 }
 
-// PayloadVersion returns the version in a payload's footer; 0 for a payload that is too short.
+// PayloadVersion returns the version in a payload's footer, or 0 for a payload that is too short.
 func PayloadVersion(p []byte) int {
 	if len(p) < FooterLen {
 		return 0
@@ -129,13 +132,13 @@ func PayloadVersion(p []byte) int {
 	return int(binary.LittleEndian.Uint16(p[len(p)-FooterLen:]))
 }
 
-// PayloadBody returns a payload's kind and value, without its footer and what modules keep beside the key.
+// PayloadBody returns a payload's kind and value, without its footer and the metadata of modules.
 func PayloadBody(p []byte) []byte {
 	body, _ := withoutMeta(p[:max(0, len(p)-FooterLen)], PayloadVersion(p))
 	return body
 }
 
-// KindOf returns the kind of a payload's value; ok is false for a payload without one.
+// KindOf returns the kind of a payload's value. ok is false if the payload has none.
 func KindOf(p []byte) (kind Kind, ok bool) {
 	body := PayloadBody(p)
 	if len(body) == 0 {
@@ -145,7 +148,7 @@ func KindOf(p []byte) (kind Kind, ok bool) {
 	return kind, kind.Known()
 }
 
-// StringValue reads a KindString value. rest are the bytes of p after it.
+// StringValue reads a KindString value. rest is the part of p after the value.
 // Errors: ErrPayloadData, and io.ErrUnexpectedEOF for a value that ends too early.
 func StringValue(p []byte) (t Text, rest []byte, err error) {
 	c := cursor{p: p}

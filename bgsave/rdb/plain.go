@@ -29,8 +29,8 @@ func (b *Batch) Value(p *Plain) (text []byte, number bool) {
 // Distance returns how many bytes of the file are between two keys of one batch.
 func (p *Plain) Distance(from *Plain) int64 { return int64(p.keyAt) - int64(from.keyAt) }
 
-// plainKeys reads plain keys and returns their number, and how many have a deadline. It stops before anything else, and
-// before a key that does not end within the block.
+// plainKeys reads plain keys. It returns how many it has read, and how many of them have a deadline. It stops before
+// anything else, and before a key that does not end within the block.
 func (d *Decoder) plainKeys(c *cursor, b *Batch) (n, volatile int) {
 	p, i := c.p, c.i
 	if len(p) > 1<<31 || d.meta || d.next != noAttributes {

@@ -2,8 +2,9 @@ package rdb
 
 import "spindle/internal/invariant"
 
-// A progress remembers how far the loops of an unfinished record came. When more bytes have come, the record is read
-// again and its loops resume there. Otherwise each new piece of a long value would be scanned from its first element.
+// A progress remembers how far the loops of an unfinished record have come. When more bytes have arrived, the record is
+// read again and its loops resume there. Otherwise each new piece of a long value would be scanned from its first
+// element.
 //
 // rdb.P1. marks[d], for d < marked, belongs to the loops of depth d. They are inside the element at which the loop of
 // depth d-1 stopped.
@@ -18,7 +19,7 @@ type progress struct {
 	resumes int // how many of them resume the element that is being read
 }
 
-// A loopMark is how far the loops of one depth came within their element.
+// A loopMark records how far the loops of one depth have come within their element.
 type loopMark struct {
 	nth  int    // which of the loops is not done
 	at   int    // where its unfinished element begins
@@ -27,7 +28,7 @@ type loopMark struct {
 }
 
 // The deepest record is a stream: groups, their consumers, and the consumers' pending entries. No element has more than
-// three loops one after the other.
+// three consecutive loops.
 const (
 	loopDepth = 3
 	loopWidth = 3

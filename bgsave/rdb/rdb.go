@@ -1,4 +1,4 @@
-// Package rdb is the RDB file format: the bytes of a file or a DUMP payload. Where they come from is not its concern.
+// Package rdb is the RDB file format: the bytes of a file or a DUMP payload. It does not care where they come from.
 //
 // Owner: the caller. One goroutine at a time may use an Encoder, a Decoder or a Batch.
 // Never: opens a file, starts a goroutine, reads a clock, or knows a keyspace.
@@ -11,13 +11,13 @@
 //	FF crc64                                         EOF; the sum is of all bytes before it and EOF (since version 5)
 //
 // Numbers: lengths are big endian (length.go), everything else is little endian.
-// Source: the RDB file format as published, versions 1 to 12, and files written by the reference servers. Newer
-// types say in opcode.go and template.go from which sources they are known.
+// Source: the RDB file format as published, versions 1 to 12, and files that Redis and Valkey have written. opcode.go
+// and template.go name the sources for newer types.
 package rdb
 
 import "fmt"
 
-// A Dialect is a family of servers. Some types and opcodes mean different things in the two.
+// A Dialect is a family of servers. Some types and opcodes mean different things in the two families.
 type Dialect uint8
 
 const (
@@ -25,14 +25,14 @@ const (
 	Valkey                // magic VALKEY; payload versions 80 and above
 )
 
-// The newest versions that are read. The reference server (7.4) writes 12, Redis 8.10 writes 15, Valkey 9 writes 80.
+// The newest versions that can be read. Redis 7.4 writes 12, Redis 8.10 writes 15, Valkey 9 writes 80.
 const (
 	MaxVersion       = 15
 	ValkeyVersion    = 80 // also the first version of Valkey's dialect
 	MaxValkeyVersion = 80
 )
 
-// Each file begins with a magic; version digits follow. Both headers have the same length.
+// Each file begins with one of two magics. The digits of the version follow. Both headers have the same length.
 const (
 	Magic       = "REDIS"  // 4 digits follow
 	ValkeyMagic = "VALKEY" // 3 digits follow
@@ -52,7 +52,8 @@ func Begins(head []byte) bool {
 // checksumSince is the first version with a CRC64 after EOF.
 const checksumSince = 5
 
-// DialectOf returns the dialect of a version number. A payload has no magic: its number alone tells the dialect.
+// DialectOf returns the dialect of a version number. A payload has no magic, so its version number alone tells the
+// dialect.
 func DialectOf(version int) Dialect {
 	if version >= ValkeyVersion {
 		return Valkey
@@ -60,7 +61,7 @@ func DialectOf(version int) Dialect {
 	return Redis
 }
 
-// understood reports whether all of this version is read.
+// understood reports whether everything in this version can be read.
 func (d Dialect) understood(version int) bool {
 	if d == Valkey {
 		return version >= ValkeyVersion && version <= MaxValkeyVersion

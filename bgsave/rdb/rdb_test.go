@@ -52,7 +52,7 @@ func TestLength(t *testing.T) {
 	}
 }
 
-// texts are strings and their bytes from the reference server.
+// texts are strings, and the bytes that redis-server writes for them.
 var texts = []struct{ text, want string }{
 	{"", "\x00"},
 	{"0", "\xc0\x00"},
@@ -90,7 +90,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSparse: a string with runs of zeros survives, whatever its pieces and however it is written.
+// TestSparse: a string with runs of zeros survives writing and reading, whatever its pieces and however it is written.
 func TestSparse(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
@@ -138,7 +138,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestSparseCost: runs of zeros are nearly free. Byte by byte this string of 64 GB would take minutes.
+// TestSparseCost: runs of zeros are nearly free. Written byte by byte, this string of 64 GB would take minutes.
 func TestSparseCost(t *testing.T) {
 	w, n := Writer{Stop: func() bool { return false }}, 0
 	w.Spill = func(full []byte) []byte { n += len(full); return full[:0] }
@@ -440,7 +440,7 @@ func TestChecksumZero(t *testing.T) {
 	}
 }
 
-// TestBlocks: records of all lengths across block borders, and bytes after the file.
+// TestBlocks reads records of all lengths across block borders, and bytes after the file.
 func TestBlocks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	e := &Encoder{Compress: true}
@@ -495,8 +495,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestPiecesAreSteppedThroughOnce: a long value that comes in small pieces is scanned once. Starting again for each
-// piece would take minutes here.
+// TestPiecesAreSteppedThroughOnce: a long value that comes in small pieces is scanned once. A new start for each piece
+// would take minutes here.
 func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	const n = 300_000
 	w := Writer{}
@@ -518,7 +518,8 @@ func TestPiecesAreSteppedThroughOnce(t *testing.T) {
 	values := map[Kind]func(){
 		KindSet:  func() { members(n) },
 		KindHash: func() { w.Length(1); w.Text([]byte("f")); w.Text([]byte("v")) },
-		// Three nodes, then two groups; the second has many pending entries in its second consumer.
+		// The stream has three nodes, then two groups. The second group has many pending entries in its second
+		// consumer.
 		KindStream3: func() {
 			w.Length(3)
 			for range 6 {
@@ -629,7 +630,7 @@ func TestPayload(t *testing.T) {
 			t.Errorf("cut at %d: %v", at, err)
 		}
 	}
-	// DUMP of the reference server 7.0.15 for SET k hello: version 10.
+	// This is DUMP's reply of redis-server 7.0.15 for SET k hello: version 10.
 	known := []byte("\x00\x05hello\x0a\x00")
 	known = binary.LittleEndian.AppendUint64(known, crc.Update64(0, known))
 	if _, value, err := Payload(known, Check{}); err != nil || string(value) != "\x05hello" {

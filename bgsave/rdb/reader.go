@@ -7,7 +7,7 @@ import (
 
 // A Reader reads the parts of one value whose bytes are all present.
 //
-// Errors: Corrupt; values read after one are wrong.
+// Errors: Corrupt. Values that are read after an error are wrong.
 type Reader struct{ c cursor }
 
 // NewReader reads p.
@@ -16,7 +16,7 @@ func NewReader(p []byte) Reader { return Reader{cursor{p: p}} }
 // errEnd is the error for a value that is too short for its parts.
 const errEnd = Corrupt("the value ends too early")
 
-// whole replaces errShort: here, too few bytes are an error.
+// whole replaces errShort by errEnd, because here too few bytes are an error.
 func whole(err error) error {
 	if err == errShort {
 		return errEnd
@@ -24,7 +24,7 @@ func whole(err error) error {
 	return err
 }
 
-// Len returns how many bytes are left, Offset how many were read.
+// Len returns how many bytes are left. Offset returns how many were read.
 func (r *Reader) Len() int    { return len(r.c.p) - r.c.i }
 func (r *Reader) Offset() int { return r.c.i }
 
@@ -37,8 +37,8 @@ func (r *Reader) Length() (uint64, error) {
 	return n, whole(err)
 }
 
-// Count reads a count of elements that take at least per bytes each. It refuses a count that the bytes left cannot
-// hold. So callers can allocate for it.
+// Count reads a count of elements that take at least per bytes each. It refuses a count that the remaining bytes cannot
+// hold. So callers can allocate memory for the count.
 func (r *Reader) Count(per int) (int, error) {
 	n, err := r.Length()
 	if err == nil && n > uint64(r.Len()/per) {
@@ -53,7 +53,8 @@ func (r *Reader) Text() (Text, error) {
 	return t, whole(err)
 }
 
-// Bytes reads a string: a view, or its expanded text in scratch. longer is scratch, reallocated if it was too short.
+// Bytes reads a string. text points into the value, or is the expanded text in scratch. longer is scratch, reallocated
+// if it was too short.
 func (r *Reader) Bytes(scratch []byte) (text, longer []byte, err error) {
 	t, err := r.Text()
 	if err != nil {
@@ -66,7 +67,7 @@ func (r *Reader) Bytes(scratch []byte) (text, longer []byte, err error) {
 	return scratch, scratch, err
 }
 
-// Take reads n bytes as a view.
+// Take reads n bytes and returns them without copying.
 func (r *Reader) Take(n int) ([]byte, error) {
 	p, err := r.c.take(uint64(n))
 	return p, whole(err)

@@ -3,7 +3,7 @@ package rdb
 import "math"
 
 // This file skips values of any type without decoding them. The decoder finds a record's end this way, and tools check
-// files whose types they need not understand. The cost depends on a value's bytes, never on the counts it claims.
+// files whose types they need not understand. The cost depends on a value's bytes, never on the counts that it claims.
 
 func skipText(c *cursor) error {
 	n, encoded, err := c.size()
@@ -32,7 +32,7 @@ func skipTexts(per uint64) func(*cursor) error {
 	}
 }
 
-// skipZSet: each score is a length byte and that much text; 253, 254, 255 stand for nan, +inf, -inf.
+// skipZSet skips a sorted set. Each score is a length byte and that much text; 253, 254, 255 stand for nan, +inf, -inf.
 func skipZSet(c *cursor) error {
 	return c.each(func() error {
 		if err := skipText(c); err != nil {
@@ -46,7 +46,7 @@ func skipZSet(c *cursor) error {
 	})
 }
 
-// skipZSet2: each score is a float64.
+// skipZSet2 skips a sorted set in which each score is a float64.
 func skipZSet2(c *cursor) error {
 	return c.each(func() error {
 		if err := skipText(c); err != nil {
@@ -56,7 +56,7 @@ func skipZSet2(c *cursor) error {
 	})
 }
 
-// skipQuicklist2: each node is its kind and a string.
+// skipQuicklist2 skips a list. Each node is its kind and a string.
 func skipQuicklist2(c *cursor) error {
 	return c.each(func() error {
 		if _, err := c.length(); err != nil {
@@ -66,7 +66,7 @@ func skipQuicklist2(c *cursor) error {
 	})
 }
 
-// skipHashTTL: [earliest deadline], then deadline, field and value for each field.
+// skipHashTTL skips a hash: [earliest deadline], then deadline, field and value for each field.
 func skipHashTTL(earliest bool) func(*cursor) error {
 	return func(c *cursor) error {
 		if earliest {
@@ -86,7 +86,7 @@ func skipHashTTL(earliest bool) func(*cursor) error {
 	}
 }
 
-// skipHashTTLListpack: earliest deadline, then one string.
+// skipHashTTLListpack skips a hash: the earliest deadline, then one string.
 func skipHashTTLListpack(c *cursor) error {
 	if err := c.drop(8); err != nil {
 		return err
@@ -94,7 +94,7 @@ func skipHashTTLListpack(c *cursor) error {
 	return skipText(c)
 }
 
-// skipHash2: field, value and deadline (ms, or -1) for each field.
+// skipHash2 skips a hash: field, value and deadline (ms, or -1) for each field.
 func skipHash2(c *cursor) error {
 	return c.each(func() error {
 		if err := skipText(c); err != nil {
@@ -107,7 +107,8 @@ func skipHash2(c *cursor) error {
 	})
 }
 
-// skipArray: count, whether a next index follows, [that index], then index, tag and value for each element.
+// skipArray skips an array: a count, whether a next index follows, [that index], then index, tag and value for each
+// element.
 func skipArray(c *cursor) error {
 	n, err := c.length()
 	if err != nil {
@@ -141,7 +142,7 @@ func skipArray(c *cursor) error {
 	})
 }
 
-// skipKeyMeta: a count, then for each of so many classes of modules its number and fields.
+// skipKeyMeta skips a count, and then for each class of modules its number and fields.
 func skipKeyMeta(c *cursor) error {
 	return c.each(func() error {
 		if err := c.drop(4); err != nil {
@@ -161,7 +162,7 @@ const (
 	moduleString = 5
 )
 
-// skipModule: the module's id, then its fields.
+// skipModule skips the module's id, then its fields.
 func skipModule(c *cursor) error {
 	if _, err := c.length(); err != nil {
 		return err
@@ -193,8 +194,9 @@ func skipModuleFields(c *cursor) error {
 	})
 }
 
-// skipStream: nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries. Version 4 has
-// producers after that: two limits, for each producer its name and its (message id, entry id) pairs, two counters.
+// skipStream skips nodes of (16-byte id, listpack), counters, then consumer groups with their pending entries. Version
+// 4 has producers after that: two limits, for each producer its name and its (message id, entry id) pairs, two
+// counters.
 func skipStream(version int) func(*cursor) error {
 	return func(c *cursor) error {
 		nodes := func() error {
@@ -237,8 +239,8 @@ func skipStream(version int) func(*cursor) error {
 	}
 }
 
-// skipGroup: name, last id, [entries read], pending entries, consumers with their pending entries. Version 5: ids of
-// the pending entries without a consumer.
+// skipGroup skips name, last id, [entries read], pending entries, consumers with their pending entries. In version 5 it
+// also skips the ids of the pending entries without a consumer.
 func skipGroup(c *cursor, version int) error {
 	if err := skipText(c); err != nil {
 		return err
@@ -279,8 +281,7 @@ func skipGroup(c *cursor, version int) error {
 	return c.each(func() error { return c.drop(16) })
 }
 
-// each reads a count and calls step that often. Every step reads at least one byte, so a false count ends with the
-// bytes.
+// each reads a count and calls step as often. Every step reads at least one byte, so a false count ends with the bytes.
 func (c *cursor) each(step func() error) error {
 	n, err := c.length()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// A string has one of five forms; the first byte says which.
+// A string has one of five forms. The first byte says which.
 //
 //	length bytes…                 verbatim
 //	C0 i8 | C1 i16 | C2 i32       the decimal text of that number (little endian)
@@ -19,13 +19,13 @@ const (
 	encLZF   = 3
 )
 
-// maxExpansion is how many bytes one byte of LZF can become at most: a 3-byte reference yields up to 264.
+// maxExpansion is the greatest number of bytes that one byte of LZF can become. A 3-byte reference yields up to 264.
 const maxExpansion = 264 / 3
 
 // minCompressed is the shortest string that is worth compressing.
 const minCompressed = 21
 
-// A Form says how a Text is held.
+// A Form says how a Text holds its string.
 type Form uint8
 
 const (
@@ -107,7 +107,8 @@ func (c *cursor) text() (t Text, err error) {
 	return t, nil
 }
 
-// packed reads an LZF string after its C3. It refuses a size to which the bytes cannot expand, before allocating.
+// packed reads an LZF string after its C3. Before it allocates memory, it refuses a size to which the bytes cannot
+// expand.
 func (c *cursor) packed() (t Text, err error) {
 	at := c.i
 	packed, err := c.length()
@@ -127,7 +128,7 @@ func (c *cursor) packed() (t Text, err error) {
 	return t, err
 }
 
-// decimalLen returns the number of bytes of n in decimal; n fits 32 bits.
+// decimalLen returns how many bytes n takes in decimal. n must fit 32 bits.
 func decimalLen(n int64) int {
 	digits := 1
 	if n < 0 {
@@ -141,7 +142,7 @@ func decimalLen(n int64) int {
 	return digits
 }
 
-// AppendInt appends the string that is n in decimal.
+// AppendInt appends n as a string in decimal.
 func AppendInt(dst []byte, n int64) []byte {
 	switch {
 	case n == int64(int8(n)):

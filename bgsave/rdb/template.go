@@ -3,7 +3,7 @@ package rdb
 import "spindle/engine/data/listpack"
 
 // Redis 8.10 can write hashes with equal field names by a template, which holds the names. A file has each template
-// once; its hashes refer to it by number. A payload has the names itself. Both become plain hashes here.
+// once, and the hashes refer to it by number. A payload has the names itself. Both become plain hashes here.
 //
 //	F2                 | id | n | name × n            a template of the file
 //	packed, in a file  | listpack of id, value × n |
@@ -126,7 +126,8 @@ func appendElements(dst, lp []byte, skip int) (_ []byte, n int, err error) {
 	return dst, n - skip, err
 }
 
-// plainHash appends a hash of a template to dst, in the form of KindHash. raw was skipped without an error.
+// plainHash appends a hash with a template to dst, in the form of KindHash. raw must have been skipped without an
+// error.
 func plainHash(dst []byte, kind Kind, raw []byte, known templates) ([]byte, error) {
 	c := cursor{p: raw, templates: known}
 	var t template
@@ -208,7 +209,7 @@ func (c *cursor) names() (t template, err error) {
 	return template{int(n), c.p[from:c.i]}, err
 }
 
-// join appends the fields one by one: their number, then name and value of each.
+// join appends the fields one by one: their number, then the name and value of each.
 func (t template) join(dst, values []byte) ([]byte, error) {
 	names, texts := cursor{p: t.names}, cursor{p: values}
 	dst = AppendLength(dst, uint64(t.n))

@@ -8,30 +8,31 @@ import (
 	"strings"
 )
 
-// A Writer writes values of any length in bounded memory: Spill gets its buffer when it is long enough. One goroutine
-// owns it.
+// A Writer writes values of any length in bounded memory: it passes its buffer to Spill when the buffer is long enough.
+// One goroutine owns it.
 type Writer struct {
 	Encoder
 	Buf []byte // written, and not spilled yet
-	// Spill gets Buf when it has SpillAt bytes, and returns the next buffer. nil: Buf grows.
+	// Spill gets Buf when it has SpillAt bytes, and returns the next buffer. If Spill is nil, Buf grows.
 	Spill func(full []byte) []byte
 	Stop  func() bool // reports that the rest is not needed; nil: never
 	Err   error       // ErrPasses, if it happened
 }
 
-// SpillAt is the length at which Buf is spilled. SpillMax has room for one more append to a shorter Buf.
+// SpillAt is the length at which Buf is spilled. SpillMax leaves room for one more append to a Buf below SpillAt.
 const (
 	SpillAt  = 64 << 10
 	SpillMax = SpillAt + PieceMax + PieceMax/16 + 4<<10
 )
 
-// ErrPasses: a value yielded other bytes the second time. It is our own bug, found before a file is complete.
+// ErrPasses means that a value yielded other bytes the second time. That is a bug of this program, found before a file
+// is complete.
 var ErrPasses = errors.New("a long value was not written with the length announced for it")
 
-// Stopped reports that the rest of the output is not needed.
+// Stopped reports whether the rest of the output is not needed.
 func (w *Writer) Stopped() bool { return w.Stop != nil && w.Stop() }
 
-// spill hands Buf to Spill if it is long enough.
+// spill passes Buf to Spill if it is long enough.
 func (w *Writer) spill() {
 	if len(w.Buf) >= SpillAt && w.Spill != nil {
 		w.Buf = w.Spill(w.Buf)
@@ -47,7 +48,7 @@ func (w *Writer) Length(n uint64) {
 	w.spill()
 }
 
-// Int writes the string that is n in decimal.
+// Int writes n as a string in decimal.
 func (w *Writer) Int(n int64) {
 	w.Buf = AppendInt(w.Buf, n)
 	w.spill()
@@ -89,16 +90,16 @@ func (w *Writer) Compressed(packed []byte, size int) {
 	w.Raw(packed)
 }
 
-// Long writes a string of size bytes that each yields in pieces. each must yield the same pieces every time:
-// compression takes two passes, because the compressed length comes before the bytes.
+// Long writes a string of size bytes that each yields in pieces. each must yield the same pieces every time, because
+// compression takes two passes: the compressed length comes before the bytes.
 func (w *Writer) Long(size int, each func(yield func([]byte) bool)) {
 	w.Sparse(size, 0, func(yield func([]byte, int) bool) {
 		each(func(p []byte) bool { return yield(p, 0) })
 	})
 }
 
-// Sparse is Long for a string with runs of zeros. each yields bytes, or the length of a run; empty is the sum of the
-// runs. If most bytes are empty, the string is compressed even if Compress is off.
+// Sparse is Long for a string with runs of zeros. each yields bytes, or the length of a run. empty is the sum of the
+// runs. If most bytes are in runs, the string is compressed even if Compress is off.
 //
 // Cost: a run of zeros costs about its compressed bytes, a 90th of its length.
 func (w *Writer) Sparse(size, empty int, each func(yield func(p []byte, zeros int) bool)) {
@@ -177,8 +178,8 @@ func (w *Writer) appendPiece(dst, p []byte, compressed bool) []byte {
 	}
 }
 
-// eachPiece cuts the bytes from each into pieces for AppendPiece. It joins adjacent runs of zeros. times says how often
-// a piece is repeated.
+// eachPiece cuts the bytes of each into pieces for AppendPiece. It joins adjacent runs of zeros. times is how often a
+// piece is repeated.
 func eachPiece(each func(yield func(p []byte, zeros int) bool), yield func(p []byte, times int) bool) {
 	zeros, stopped := 0, false
 	flush := func() bool {

@@ -17,9 +17,9 @@ import (
 
 // A golden is a line of testdata/golden.jsonl: a value in a retired format, and its elements as redis-server 7.4.1 read
 // them. bytes was sent to RESTORE in a payload of RDB version 9, as a list, hash or sorted set. elements is the reply
-// of LRANGE, HGETALL or ZRANGE WITHSCORES. Names with "of …rdb" are values from files in the reference's test suite,
-// which old servers wrote. The other values were composed to cover each form. bytes is hexadecimal, with [n] for n
-// times "x". In elements, a number n stands for that too.
+// of LRANGE, HGETALL or ZRANGE WITHSCORES. Names with "of …rdb" are values from files in Redis's test suite, which old
+// servers wrote. The other values were composed to cover each form. bytes is hexadecimal, with [n] for n times "x". In
+// elements, a number n stands for that too.
 type golden struct {
 	Name, Format, Bytes string
 	Elements            []any
@@ -175,7 +175,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDamaged: a cut value is never valid. A changed byte is refused, or gives another readable value.
+// TestDamaged: a cut value is never valid. A value with a changed byte is refused, or is another readable value.
 func TestDamaged(t *testing.T) {
 	for _, g := range goldens(t) {
 		p := g.bytes(t)
@@ -183,7 +183,7 @@ func TestDamaged(t *testing.T) {
 			continue
 		}
 		for n := range p {
-			// A zipmap of unknown count may be cut at a byte 0xFF; these have none.
+			// A zipmap of unknown count may be cut at a byte 0xFF, but these values have no such byte.
 			if _, _, err := read(g.Format, p[:n]); err == nil {
 				t.Fatalf("%s: the first %d of %d bytes are accepted", g.Name, n, len(p))
 			}
@@ -211,7 +211,7 @@ func FuzzZiplist(f *testing.F) {
 		if texts, lp, err := read("ziplist", slices.Clip(p)); err == nil {
 			checkListpack(t, lp, texts)
 		}
-		// The same bytes in a fitting header: only the entries can be wrong.
+		// The same bytes get a correct header, so that only the entries can be wrong.
 		if len(p) <= ziplistHeader {
 			return
 		}

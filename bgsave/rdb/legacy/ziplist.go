@@ -26,7 +26,7 @@ import (
 //
 // legacy.Z1. bytes is the size of the whole ziplist, with header and 0xFF.
 // legacy.Z2. tail is the offset of the last entry, if there is one.
-// legacy.Z3. count is the number of entries; 0xFFFF: unknown, count by a walk.
+// legacy.Z3. count is the number of entries. 0xFFFF means that the number is unknown and needs a walk.
 // legacy.Z4. Each entry holds the length of the entry before it.
 //
 // ReadZiplist checks legacy.Z1..legacy.Z4. A quicklist of RDB version 7 to 9 (kind 14) is a sequence of ziplists.
@@ -43,7 +43,7 @@ const (
 	countUnknown  = 0xFFFF
 )
 
-// Errors of bytes that are not a ziplist.
+// Errors for bytes that are not a valid ziplist.
 var (
 	ErrZiplistSize  = errors.New("ziplist: the length in the header is not that of the bytes")
 	ErrZiplistEnd   = errors.New("ziplist: the end is not where it should be")
@@ -53,7 +53,7 @@ var (
 	ErrZiplistCount = errors.New("ziplist: the count in the header is not that of the entries")
 )
 
-// ReadZiplist checks that p as a whole is a ziplist. It may be empty.
+// ReadZiplist checks that the whole of p is a ziplist. The ziplist may be empty.
 func ReadZiplist(p []byte) (Ziplist, error) {
 	if len(p) <= ziplistHeader || uint64(len(p)) != uint64(binary.LittleEndian.Uint32(p)) {
 		return Ziplist{}, ErrZiplistSize
@@ -90,7 +90,7 @@ func ReadZiplist(p []byte) (Ziplist, error) {
 	return Ziplist{p, count}, nil
 }
 
-// All yields the elements in order, as a listpack would hold them. Strings are views of the ziplist's bytes.
+// All yields the elements in order, as a listpack would hold them. Strings point into the ziplist's bytes.
 func (z Ziplist) All() iter.Seq[listpack.Element] {
 	return func(yield func(listpack.Element) bool) {
 		at, last := ziplistHeader, len(z.p)-1

@@ -17,7 +17,7 @@ import (
 //	   u8                                u8            bytes                            length: u8, or 0xFE and u32 LE
 //
 // legacy.M1. The last byte is 0xFF. No field's length begins with 0xFF.
-// legacy.M2. count is the number of fields; 0xFE: unknown, count by a walk.
+// legacy.M2. count is the number of fields. 0xFE means that the number is unknown and needs a walk.
 // legacy.M3. A length below 0xFE is one byte.
 //
 // ReadZipmap checks these rules.
@@ -33,15 +33,15 @@ const (
 	zipmapUnknown = 0xFE
 )
 
-// Errors of bytes that are not a zipmap.
+// Errors for bytes that are not a valid zipmap.
 var (
 	ErrZipmapEnd   = errors.New("zipmap: the end is not where it should be")
 	ErrZipmapEntry = errors.New("zipmap: a field or value reaches beyond the end")
 	ErrZipmapCount = errors.New("zipmap: the count is not that of the fields")
 )
 
-// ReadZipmap checks that p as a whole is a zipmap. It may be empty. A field may occur twice: the caller checks that
-// when it makes a hash.
+// ReadZipmap checks that the whole of p is a zipmap. The zipmap may be empty. A field may occur twice; the caller
+// checks that when it makes a hash.
 func ReadZipmap(p []byte) (Zipmap, error) {
 	if len(p) < 2 || p[len(p)-1] != zipmapEnd {
 		return Zipmap{}, ErrZipmapEnd
@@ -63,7 +63,7 @@ func ReadZipmap(p []byte) (Zipmap, error) {
 	return Zipmap{p, count}, nil
 }
 
-// All yields fields and values as views of the zipmap's bytes.
+// All yields fields and values, which point into the zipmap's bytes.
 func (z Zipmap) All() iter.Seq2[[]byte, []byte] {
 	return func(yield func(field, value []byte) bool) {
 		at, last := 1, len(z.p)-1
