@@ -1,4 +1,4 @@
-// Spindle is a Redis-compatible server. Under another name, or with another first word, it is one of its tools.
+// Spindle is a Redis-compatible server. Under another name, or with another first argument, it is one of its tools.
 //
 // This file only chooses: server, Sentinel, proxy, dashboard or one of the tools.
 package main
@@ -42,8 +42,8 @@ func main() {
 	}
 }
 
-// roleOf returns the kind of process that argv asks for. The program's name decides, or a flag that comes first or
-// after the configuration file.
+// roleOf returns the kind of process that argv asks for. It depends on the program's name, or on a flag that comes
+// first or after the configuration file.
 func roleOf(argv []string) string {
 	name := ""
 	if len(argv) > 0 {

@@ -1,7 +1,7 @@
 // Package admin is the admin address: HTTP for operators and their tools. It has the live page, /metrics, /healthz,
 // profiles and the console.
 //
-// Owner: goroutines of the HTTP server. A function that needs the turn is handed in (Parts).
+// Owner: goroutines of the HTTP server. Functions that need the turn come from the caller (Parts).
 // Start at Serve; connections.go bounds the connections.
 package admin
 
@@ -28,7 +28,7 @@ import (
 	"spindle/scripting"
 )
 
-// Parts are the doors of the address to the rest of the server.
+// Parts are the functions through which the address reaches the rest of the server.
 type Parts struct {
 	Do         func(func())                             // runs a function in a turn
 	Sections   func() []info.Section                    // turn only
@@ -36,7 +36,7 @@ type Parts struct {
 	Scripts    func(yield func(scripting.Figures) bool) // turn only
 	Health     *Health
 	Handshakes func() (running, begun, failed int64) // of TLS: under way, begun and failed
-	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it expires.
 	Certificates func(f func(name string, left int64))
 	Profiling    func(on bool)                          // marks profiles with commands' names; turn only
 	Figures      func(keys bool) []prometheus.Collector // of the features, with the names of keys, or without
@@ -44,8 +44,8 @@ type Parts struct {
 	TLS          *tls.Config // nil: in the clear
 }
 
-// A Server is the admin address. It shows operators and their tools the live page, /metrics, /healthz, /debug/pprof and
-// execution traces. Without a token it asks for no password.
+// A Server is the admin address. It serves the live page, /metrics, /healthz, /debug/pprof and execution traces to
+// operators and their tools. Without a token it asks for no password.
 type Server struct {
 	Parts
 	profiles    int // that run or have been asked for; turn only
@@ -66,11 +66,12 @@ const (
 	adminIdle     = time.Minute      // between two requests
 )
 
-// errAdminOpen is for an address that other machines reach, and that asks for no token.
+// errAdminOpen is for an address that other machines can reach and that requires no token.
 var errAdminOpen = errors.New("it is reached from other machines and needs admin-token, or admin-open yes")
 
-// Resolve is the socket that address names. Without a host it is all of this machine's, IPv4 and IPv6. An IPv4
-// address has no IPv6 socket, nor the other way round. Only a loopback address may be open without a token.
+// Resolve returns the socket that address names. Without a host it is all addresses of this machine, IPv4 and IPv6. An
+// IPv4 address has no IPv6 socket, and an IPv6 address has no IPv4 socket. Only a loopback address may be open without
+// a token.
 func Resolve(address, token string, open bool) (network string, at *net.TCPAddr, err error) {
 	network = "tcp"
 	if host, _, err := net.SplitHostPort(address); err == nil {
@@ -122,12 +123,13 @@ func (a *Server) Serve(listener net.Listener) {
 	go a.http.Serve(listener)
 }
 
-// replySoon is for a reply that needs no turn and no token: a client that does not read it is not waited for.
+// replySoon gives a reply that needs no turn and no token a short deadline. The server does not wait for a client that
+// does not read it.
 func replySoon(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(adminSoon))
 }
 
-// upTo lets n profiles be under way at once, and refuses the next.
+// upTo lets n profiles run at once, and refuses the next.
 func upTo(n int) func(http.HandlerFunc) http.HandlerFunc {
 	places := make(chan struct{}, n)
 	return func(next http.HandlerFunc) http.HandlerFunc {
@@ -144,8 +146,8 @@ func upTo(n int) func(http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// endOnPanic ends the process if next panics. The HTTP server would continue, and a panic inside a turn would leave the
-// turn held for ever.
+// endOnPanic ends the process if next panics. Otherwise the HTTP server would continue, and a panic inside a turn would
+// leave the turn held for ever.
 func endOnPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		over := false
@@ -166,14 +168,14 @@ func endOnPanic(next http.Handler) http.Handler {
 	})
 }
 
-// showArguments is /debug/pprof/cmdline: the program and the names of its options. Values are left out, because
-// passwords are among them.
+// showArguments serves /debug/pprof/cmdline: the program and the names of its options. It leaves out values, because
+// some are passwords.
 func showArguments(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = io.WriteString(w, strings.Join(config.Redacted(os.Args), "\x00"))
 }
 
-// Close ends the address. Requests under way get a second.
+// Close ends the address. Running requests get a second.
 func (a *Server) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -183,7 +185,7 @@ func (a *Server) Close() {
 	a.Page.Close()
 }
 
-// profile is pprof's CPU profile, with the commands' names as labels while it runs.
+// profile runs pprof's CPU profile, with the commands' names as labels meanwhile.
 func (a *Server) profile(w http.ResponseWriter, r *http.Request) {
 	a.label(1)
 	defer a.label(-1)

@@ -37,7 +37,7 @@ func TestPanicEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestAdminBind: an address opens what it says, and only this machine's without a token.
+// TestAdminBind: an address opens exactly the sockets that it names, and without a token only this machine's.
 func TestAdminBind(t *testing.T) {
 	for _, c := range []struct {
 		address, token string
@@ -98,7 +98,7 @@ func TestAdminBind(t *testing.T) {
 	}
 }
 
-// TestLabelsOutliveARefusedProfile: pprof refuses a second CPU profile while one runs; the first keeps its labels to
+// TestLabelsOutliveARefusedProfile: pprof refuses a second CPU profile while one runs. The first keeps its labels to
 // its end.
 func TestLabelsOutliveARefusedProfile(t *testing.T) {
 	var said []bool
@@ -114,7 +114,7 @@ func TestLabelsOutliveARefusedProfile(t *testing.T) {
 		a.Do(func() { on = len(said) == 1 })
 		return on
 	})
-	// Until the first one's profile runs: which of the two is refused does not matter here.
+	// The sleep lasts until the first profile runs. It does not matter here which of the two is refused.
 	time.Sleep(50 * time.Millisecond)
 	a.profile(httptest.NewRecorder(), httptest.NewRequest("GET", "/debug/pprof/profile?seconds=1", nil))
 	a.Do(func() {

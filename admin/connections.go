@@ -12,7 +12,7 @@ import (
 )
 
 // connections are the connections of the admin address. When all places are taken, a newcomer gets the place of another
-// connection: first of one that has not given the token, see victim. The newcomer itself always stays.
+// connection, preferably of one that has not shown the token (see victim). The newcomer itself always stays.
 type connections struct {
 	most  int
 	knows func(*http.Request) bool // the request gives the token that is set
@@ -31,7 +31,7 @@ type member struct {
 // memberKey is the key of the member in a request's context.
 type memberKey struct{}
 
-// join takes in a connection: http.Server's ConnContext.
+// join adds a connection. It is http.Server's ConnContext.
 func (o *connections) join(ctx context.Context, c net.Conn) context.Context {
 	ctx, leave := context.WithCancel(ctx)
 	m := &member{conn: c, leave: leave}
@@ -46,9 +46,9 @@ func (o *connections) join(ctx context.Context, c net.Conn) context.Context {
 
 // victim returns the connection to close for a new one. Connections that have shown the token are closed last.
 //
-// If more than a quarter of the places belong to connections without a request, it is the one of them that has waited
-// longest. Otherwise it is the one whose request has run longest. So neither unfinished nor long requests keep new
-// connections out.
+// If more than a quarter of the places belong to connections without a request, victim returns the one of them that has
+// waited longest. Otherwise it returns the one whose request has run longest. So neither unfinished nor long requests
+// keep new connections out.
 func (o *connections) victim() *member {
 	for _, known := range []bool{false, true} {
 		var waiting, busy []*member
@@ -71,7 +71,7 @@ func (o *connections) victim() *member {
 	return nil
 }
 
-// drop closes a connection, without a wait for what it has not read, and ends its request.
+// drop closes a connection without waiting until the client has read everything, and ends its request.
 func (o *connections) drop(m *member) {
 	if t, ok := m.conn.(*tls.Conn); ok {
 		t.NetConn().Close()
@@ -86,7 +86,7 @@ func (o *connections) remove(m *member) {
 	o.all = slices.DeleteFunc(o.all, func(other *member) bool { return other == m })
 }
 
-// note follows the connections: http.Server's ConnState.
+// note follows the states of connections. It is http.Server's ConnState.
 func (o *connections) note(c net.Conn, state http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,7 +111,7 @@ func (o *connections) setBusy(m *member, busy bool) {
 }
 
 // whole reads a request's body before next serves the request. Until then the connection counts as waiting. The reply
-// has to leave soon, unless Guard.Locked allows it more time.
+// must be read soon, unless Guard.Locked allows more time.
 func (o *connections) whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body []byte

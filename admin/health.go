@@ -12,8 +12,8 @@ import (
 	"spindle/internal/clock"
 )
 
-// Health is the state that a turn has told last: at each change, or within a tenth of a second. A request waits for no
-// turn, so a busy server does not look like a dead one.
+// Health is the last state that a turn has published: at each change, or within a tenth of a second. A request waits
+// for no turn, so a busy server does not look like a dead one.
 type Health struct {
 	state  atomic.Pointer[State]
 	BeatMs func() int64 // when the core did its duties last, by clock.Steady
@@ -29,14 +29,14 @@ type State struct {
 	HeardMs int64
 }
 
-// Set takes over the state. Turn only.
+// Set replaces the state. Turn only.
 func (h *Health) Set(s State) {
 	if known := h.state.Load(); known == nil || *known != s {
 		h.state.Store(&s)
 	}
 }
 
-// A healthReport is what /healthz?format=json answers. Times are seconds.
+// A healthReport is the reply of /healthz?format=json. Times are seconds.
 type healthReport struct {
 	OK      bool    `json:"ok"`
 	Reason  string  `json:"reason"`
@@ -48,7 +48,7 @@ type healthReport struct {
 	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }
 
-// ServeHTTP answers 200 when the server serves, and otherwise 503 with the reason. The query names further conditions:
+// ServeHTTP replies 200 when the server serves, and otherwise 503 with the reason. The query names further conditions:
 //
 //	alive=yes              only the conditions of the query count, also while it starts, loads or refuses writes
 //	role=primary|replica   only a server in this role
@@ -90,7 +90,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// check is why the server is not what the query asks for, and what is wrong with the query.
+// check returns why the server does not meet the query's conditions, and what is wrong with the query.
 func (h *healthReport) check(reason string, query url.Values) (_, wrong string) {
 	if query.Get("alive") == "yes" {
 		reason = ""
@@ -126,7 +126,7 @@ func (h *healthReport) check(reason string, query url.Values) (_, wrong string) 
 	return reason, ""
 }
 
-// sinceMs is how many seconds ago a time of clock.Steady's was; 0 if it never was.
+// sinceMs returns how many seconds ago a time of clock.Steady was, or 0 if the time is 0.
 func sinceMs(ms int64) float64 {
 	if ms == 0 {
 		return 0

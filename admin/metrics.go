@@ -14,17 +14,17 @@ import (
 	"spindle/scripting"
 )
 
-// collected serves the figures, with the names of keys or without.
+// collected serves the figures, with or without the names of keys.
 func (a *Server) collected(keys bool) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(append(a.Figures(keys), &metrics{a}, prometheus.NewGoCollector())...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce})
 }
 
-// metrics are the numeric fields of INFO, and the commands' counters, as Prometheus collects them.
+// metrics are the numeric fields of INFO, and the commands' counters, in the form that Prometheus collects.
 type metrics struct{ *Server }
 
-// Describe sends nothing: which fields there are may change.
+// Describe sends nothing, because the set of fields may change.
 func (m *metrics) Describe(chan<- *prometheus.Desc) {}
 
 // figure describes a figure, and its labels.
@@ -52,7 +52,7 @@ var (
 
 var scriptLabels = []string{"kind", "name"}
 
-// Collect reads all figures in one turn, so that they belong together.
+// Collect reads all figures in one turn, so that they are consistent.
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	running, begun, failed := m.Handshakes()
 	out <- prometheus.MustNewConstMetric(shakingDesc, prometheus.GaugeValue, float64(running))
@@ -111,8 +111,8 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectField sends one INFO line, if it is a number or a state. "db0:keys=1,expires=0" becomes a gauge for each part,
-// labelled with the name. So does "slave0:ip=1.2.3.4,port=6379,offset=10,lag=0", labelled with the address.
+// collectField sends one INFO field, if it is a number or a state. "db0:keys=1,expires=0" becomes a gauge for each
+// part, labelled with the name. So does "slave0:ip=1.2.3.4,port=6379,offset=10,lag=0", labelled with the address.
 func collectField(out chan<- prometheus.Metric, name, value string) {
 	gauge := func(name, text, label, of string) {
 		if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -147,5 +147,5 @@ func collectField(out chan<- prometheus.Metric, name, value string) {
 	}
 }
 
-// states are the words of INFO that say whether something is well: 1, or 0.
+// states are the words of INFO that say whether something works: 1 means that it does, 0 that it does not.
 var states = map[string]float64{"ok": 1, "err": 0, "up": 1, "down": 0}

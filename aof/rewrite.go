@@ -129,8 +129,8 @@ func (l *Log) tickRewrite(now time.Time) {
 	}
 }
 
-// pastIsDue reports whether the history needs a base: it has none yet, or the last one is older than a quarter of the
-// time to keep. Without newer bases, the history could not be cut to its time.
+// pastIsDue reports whether the history needs a base: it has none yet, or the last one is too old. Too old means more
+// than a quarter of the time to keep. Without newer bases, the history could not be cut to its time.
 func (l *Log) pastIsDue(now time.Time) bool {
 	k := l.set.Past.Get()
 	if l.state != on || !k.on() {

@@ -26,7 +26,7 @@ func (l *Log) distrust(why error) {
 	l.rw.scheduled = true
 }
 
-// attach makes the log a sink of the core: from now on it gets effects.
+// attach makes the log a sink of the core, which then gets all effects.
 func (l *Log) attach() {
 	l.selected, l.stamped = -1, 0
 	if !l.attached {

@@ -178,7 +178,8 @@ func (p *pace) build(b codec.Builder, slice time.Duration) (done bool, err error
 }
 
 // after returns the next pace, given how long this one took. The pace stays low even where elements are cheap, because
-// the next element may cost a thousand times as much: a filter's zero pages are skipped, but other pages are written.
+// the next element may cost a thousand times as much. For example, a filter's zero pages are skipped, but other pages
+// are written.
 func (p pace) after(took, slice time.Duration) pace {
 	switch {
 	case took > slice/4:

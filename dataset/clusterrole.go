@@ -5,10 +5,10 @@ import (
 	"spindle/replication"
 )
 
-// A ClusterRole lets the cluster control replication.
+// A ClusterRole lets the cluster control this server's role in replication.
 type ClusterRole struct{ d *Set }
 
-// ClusterRole returns the cluster's control of replication.
+// ClusterRole returns the cluster's access to replication.
 func (d *Set) ClusterRole() ClusterRole { return ClusterRole{d} }
 
 // Follow implements cluster.Role.

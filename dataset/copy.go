@@ -55,8 +55,8 @@ func (t copyLoader) Load(c *replication.Copy, begin func() bool, done func(db in
 	return t.byDisk(c, begin, done)
 }
 
-// checkHeader refuses a copy that this server cannot read, before the data here are dropped for it. The header stays in
-// c.Stream.
+// checkHeader refuses a copy that this server cannot read, before the present data are dropped for it. The header stays
+// in c.Stream.
 func (d *Set) checkHeader(c *replication.Copy) error {
 	var head bytes.Buffer
 	relaxed := d.Settings.Save.VersionCheck.Get() == bgsave.VersionRelaxed
@@ -65,8 +65,8 @@ func (d *Set) checkHeader(c *replication.Copy) error {
 	return err
 }
 
-// byDisk receives the copy into a temporary file and loads it from there. Only a copy that was loaded takes the place
-// of this server's own file.
+// byDisk receives the copy into a temporary file and loads it from there. A copy replaces this server's own file only
+// after it was loaded.
 func (t copyLoader) byDisk(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	path := d.Settings.Save.FileName.Get()
@@ -99,8 +99,8 @@ func (t copyLoader) byDisk(c *replication.Copy, begin func() bool, done func(db 
 	return err
 }
 
-// holdsFiles reports whether the files on disk must stay as they are, because memory has no data set. A full copy
-// is being loaded, or its load failed. Turn only.
+// holdsFiles reports whether the files on disk must stay as they are, because memory has no complete data set. That is
+// so while a full copy is being loaded, and after its load has failed. Turn only.
 func (d *Set) holdsFiles() bool { return d.copying || d.emptied }
 
 // beginCopy announces a full copy that will replace the data. It cancels a running save in this turn. No other save
@@ -110,8 +110,8 @@ func (d *Set) beginCopy() {
 	d.Scheduler.Abort("a copy of the primary's takes the place of what it saves")
 }
 
-// endCopy reports a full copy that is in memory, or could not be loaded. Only now a copy that came in a file
-// replaces this server's own file. Turn only.
+// endCopy reports a full copy that is in memory, or could not be loaded. Only now may a copy that came in a file
+// replace this server's own file. Turn only.
 func (d *Set) endCopy(file *bgsave.CopyFile, l bgsave.Loaded, err error) {
 	d.copying = false
 	if err != nil {
@@ -136,18 +136,18 @@ func (t copyLoader) copyOptions(size int64) bgsave.LoadOptions {
 	return o
 }
 
-// smallCopy is the size up to which a copy is read in one turn. Then no client meets a server that is loading.
+// smallCopy is the size up to which a copy is read in one turn. No client then sees the loading state.
 const smallCopy = 64 << 10
 
-// fitsATurn reports whether a copy of this size is read in one turn. It is not if settings ask for shorter turns,
-// or for a pause after each key.
+// fitsATurn reports whether a copy of this size is read in one turn. It returns false if the settings ask for shorter
+// turns, or for a pause after each key.
 func (t copyLoader) fitsATurn(size int64) bool {
 	save := &t.d.Settings.Save
 	interval := save.LoadingInterval.Get()
 	return size <= smallCopy && (interval == 0 || size <= interval) && save.LoadDelay.Get() == 0
 }
 
-// wholly is inPlace within one turn, for a small copy in a file.
+// wholly does the same as inPlace within one turn, for a small copy in a file.
 func (t copyLoader) wholly(begin func() bool, done func(db int), size int64, file *bgsave.CopyFile,
 	read reader) error {
 	err := errGivenUp // if the server ends first
@@ -216,8 +216,8 @@ func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db i
 	return err
 }
 
-// intoHidden reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy is of the
-// same history, clients read the old data meanwhile.
+// intoHidden reads the copy into hidden databases, and then exchanges all databases in one turn. If the copy belongs to
+// the same history, clients read the old data meanwhile.
 func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func(db int)) error {
 	d := t.d
 	d.Log.Notice("MASTER <-> REPLICA sync: Loading DB in memory")

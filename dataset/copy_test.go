@@ -9,8 +9,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestCopyWithoutATurn: a server that ends while a script runs gives a full copy no turn. The copy was given up then,
-// and is not read. It counted as loaded before, and rdb-del-sync-files removed the server's own file.
+// TestCopyWithoutATurn: a server that ends while a script runs gives a full copy no turn. The copy is then given up and
+// not read. Once such a copy counted as loaded, and rdb-del-sync-files removed the server's own file.
 func TestCopyWithoutATurn(t *testing.T) {
 	set := &Set{Parts: Parts{Log: logging.New(io.Discard)}}
 	noTurn := func(func()) {}

@@ -7,14 +7,14 @@ import (
 )
 
 // kept-memory-limit bounds the memory used beyond maxmemory. It counts blocks that views keep alive or that wait for
-// reclaimers, and bytes that replicas or the log's disk have not taken. Past the limit the oldest save, rewrite or full
-// synchronisation is cut off, if such work is the reason: the oldest view keeps most. A full log buffer holds writers.
-// Replicas that follow have their own bound, client-output-buffer-limit.
+// reclaimers, and bytes that replicas or the log's disk have not taken. Past the limit, the oldest save, rewrite or
+// full synchronisation is cut off, if such work is the reason. The oldest view keeps most. A full log buffer delays
+// writers. Replicas that follow have their own bound, client-output-buffer-limit.
 
-// cutEvery is the time that cancelled work has to close its view before the next one is cancelled.
+// cutEvery is how long cancelled work may take to close its view before the next work is cancelled.
 const cutEvery = 2 * time.Second
 
-// boundKept cancels a save, a rewrite or a full synchronisation if too much memory is kept. Ten times a second.
+// boundKept cancels a save, a rewrite or a full synchronisation if too much memory is kept. It runs ten times a second.
 func (d *Set) boundKept(int64) {
 	kept, limit := d.Core.Kept()
 	now := time.Now()

@@ -15,7 +15,7 @@ import (
 	"spindle/replication"
 )
 
-// workingDir returns the process's present folder. A later CONFIG SET dir then moves no file that is in use.
+// workingDir returns the process's present folder. With it, a later CONFIG SET dir does not move a file in use.
 func workingDir() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -45,11 +45,11 @@ func (d *Set) logTarget(turn func(f func())) aof.Target {
 	return t
 }
 
-// Load reads the data set while connections get LOADING. If there is no file, connections are served only after
-// Load, so no client gets LOADING. With appendonly the log is the data set, whatever other files exist.
+// Load reads the data set while connections get LOADING. If there is no file, connections are served only after Load,
+// so no client gets LOADING. With appendonly the log is the data set, whatever other files exist.
 //
-// Errors: context.Canceled if a shutdown was requested; config.ErrLogged. Then the server stays in the loading
-// state, because the data set is not whole. No client may read, change or save it until the process has ended.
+// Errors: context.Canceled if a shutdown was requested; config.ErrLogged. Then the server stays in the loading state,
+// because the data set is not complete. No client may read, change or save it until the process has ended.
 func (d *Set) Load() error {
 	d.AOF.Locate()
 	if err := d.AOF.ReadManifest(); err != nil {
@@ -93,7 +93,7 @@ func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	path := d.Settings.Save.FileName.Get()
 	options := d.loadOptions(path)
 	var lapses *replication.Lapses
-	// On a replica only the primary removes expired keys.
+	// On a replica, only the primary removes expired keys.
 	if options.KeepExpired = d.Settings.Follow.Of.Get().Host != ""; !options.KeepExpired {
 		d.Core.Do(func() { lapses = d.Feed.BeginLoad() })
 		options.Lapsed = func(db int, key []byte) { lapses.Add(db, d.wordOfExpiry(), key) }
@@ -112,7 +112,7 @@ func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
 	return state, nil
 }
 
-// logPatienceAtStart is how long to wait for another server that is ending to release the log.
+// logPatienceAtStart is how long this server waits for another server, which is ending, to unlock the log.
 const logPatienceAtStart = 2 * time.Second
 
 // loadLog reads the append-only file, and starts writing it.
@@ -127,7 +127,7 @@ func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
 	return state, d.AOF.Open(found)
 }
 
-// preload reads the file of preload-file in place of the data set on disk. A log that is on gets a new base then.
+// preload reads the file of preload-file instead of the data set on disk. If the log is on, it then gets a new base.
 func (d *Set) preload() (state bgsave.ReplicationState, err error) {
 	kind, path, _ := strings.Cut(d.Settings.Log.Preload.Get(), ":")
 	if kind == "aof" {
@@ -146,7 +146,7 @@ func (d *Set) preload() (state bgsave.ReplicationState, err error) {
 	return state, err
 }
 
-// wordOfExpiry returns the command that removes expired keys at replicas.
+// wordOfExpiry returns the command that removes expired keys on replicas.
 func (d *Set) wordOfExpiry() string {
 	if d.Common.LazyfreeExpire.Get() {
 		return "UNLINK"

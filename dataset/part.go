@@ -72,7 +72,7 @@ func (d *Set) ill() string {
 	return ""
 }
 
-// saveByRules applies the save rules, except before the data set is whole or when the server ends.
+// saveByRules applies the save rules, except before the data set is complete or when the server ends.
 func (d *Set) saveByRules(int64) {
 	if !d.Shutdown.over && !d.Core.Loading() {
 		d.Scheduler.Tick()

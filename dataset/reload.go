@@ -12,7 +12,7 @@ import (
 	"spindle/protocol"
 )
 
-// Reload is DEBUG RELOAD: it saves the data set and loads it again, in one turn.
+// Reload runs DEBUG RELOAD: it saves the data set and loads it again, in one turn.
 func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
@@ -52,8 +52,8 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	return nil
 }
 
-// LoadAOF is DEBUG LOADAOF: it loads the data set from the log again. Other clients get LOADING meanwhile. It is
-// one turn if the client cannot wait, and on a replica, because the primary's stream must not be refused.
+// LoadAOF runs DEBUG LOADAOF: it loads the data set from the log again. Other clients get LOADING meanwhile. It takes
+// one turn if the client cannot wait. It does so on a replica too, because the primary's stream must not be refused.
 func (d *Set) LoadAOF(c *command.Context) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
@@ -98,8 +98,8 @@ func (d *Set) LoadAOF(c *command.Context) error {
 	return nil
 }
 
-// loadedAOF ends DEBUG LOADAOF. It returns the client's error, nil for OK. A log with a damaged end is loaded, but
-// the client is told to look at the server's log, as in Redis.
+// loadedAOF ends DEBUG LOADAOF. It returns the client's error, or nil for OK. A log with a damaged end is loaded, but
+// the reply tells the client to look at the server's log, as in Redis.
 func (d *Set) loadedAOF(found aof.Loaded, err error) error {
 	if err == nil {
 		d.Scheduler.Loaded()

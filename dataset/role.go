@@ -9,7 +9,7 @@ import (
 	"spindle/replication"
 )
 
-// newFollower makes this server's side as a replica.
+// newFollower makes the side of this server that is a replica.
 func (d *Set) newFollower() *replication.Follower {
 	return replication.NewFollower(d.Core, d.Feed, &d.Settings.Follow, replication.FollowerParts{
 		Loader: copyLoader{d}, Dial: d.Dial, Port: d.Port,
@@ -22,8 +22,8 @@ func (d *Set) newFollower() *replication.Follower {
 	})
 }
 
-// roleBarriers are what a replica refuses: writes, and, if it is told to, everything that shows data while the link
-// is down. The first sends clients that have asked for it to the primary.
+// roleBarriers returns the barriers of a replica. The first sends clients that have asked for it to the primary. The
+// others refuse writes and, if configured, every command that shows data while the link is down.
 func (d *Set) roleBarriers() (all []*part.Barrier) {
 	redirect := &part.Barrier{Name: "redirect", Redirects: true, Refuse: func(cl *client.Client, call part.Call) error {
 		const data = command.Write | command.ReadOnly
@@ -85,7 +85,8 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 	return []*part.Barrier{redirect, readOnly, stale, asyncLoading}
 }
 
-// writeThrough is a primary's command on a replica whose disk fails: to refuse it would make the two differ.
+// writeThrough handles a primary's command on a replica whose disk fails. A refusal would make the two data sets
+// differ.
 func (d *Set) writeThrough(call part.Call) {
 	if !d.Settings.Follow.IgnoreDiskErrors.Get() && !call.Spec.Has(command.Probes) {
 		panic("Replica was unable to write command to disk.")
@@ -96,12 +97,12 @@ func (d *Set) writeThrough(call part.Call) {
 	}
 }
 
-// isStale says whether this replica has lost its primary and is told not to show what it has.
+// isStale reports whether this replica has lost its primary and must not show its data.
 func (d *Set) isStale() bool {
 	return d.Follower.Following() && !d.Follower.Up() && !d.Settings.Follow.StaleData.Get()
 }
 
-// diskBarrier refuses writes while saving is asked for and fails.
+// diskBarrier returns the barrier that refuses writes while saving is configured and fails.
 func (d *Set) diskBarrier() *part.Barrier {
 	b := &part.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
@@ -123,7 +124,7 @@ func (d *Set) diskBarrier() *part.Barrier {
 	return b
 }
 
-// replicasBarrier refuses writes while fewer replicas than min-replicas-to-write are well.
+// replicasBarrier returns the barrier that refuses writes while fewer than min-replicas-to-write replicas are good.
 func (d *Set) replicasBarrier() *part.Barrier {
 	return &part.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || d.Feed.EnoughReplicas() {

@@ -15,7 +15,7 @@ import (
 // header returns the facts about this server for a file. Turn only.
 func (d *Set) header() bgsave.Header {
 	var state *bgsave.ReplicationState
-	// While slots move here, the stream has keys that no file has. So a file does not continue the stream then.
+	// While slots move here, the stream has keys that are in no file. So a file does not continue the stream then.
 	if id, offset, db, ok := d.Ends.State(); ok && !d.Core.Importing() {
 		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
 	}

@@ -1,9 +1,9 @@
 // Package dataset is the life of the data set. It loads, saves and logs the data set, copies it to replicas and takes
-// it from a primary. At shutdown it brings the data set to disk.
+// it from a primary. At shutdown it saves the data set to disk.
 //
 // Owner: the turn. Load runs in the main goroutine, a full copy in that of the link to the primary.
 // Never: knows sockets or commands on keys.
-// Start at New; part.go is what the server asks of it.
+// Start at New; part.go is what the data set offers to the server.
 package dataset
 
 import (
@@ -31,7 +31,7 @@ import (
 	"spindle/scripting"
 )
 
-// Settings are those of saving, the append-only file, and both sides of replication.
+// Settings are the settings of saving, the append-only file, and both sides of replication.
 type Settings struct {
 	Save   bgsave.Settings
 	Log    aof.Settings
@@ -39,12 +39,12 @@ type Settings struct {
 	Follow replication.FollowerSettings
 }
 
-// Rows makes all rows, and gives every setting its default.
+// Rows returns all rows, and gives every setting its default.
 func (s *Settings) Rows() []setting.Row {
 	return slices.Concat(s.Save.Rows(), s.Feed.Rows(), s.Follow.Rows(), s.Log.Rows())
 }
 
-// Parts are what a Set works with.
+// Parts are what a Set needs from the server.
 type Parts struct {
 	Settings *Settings
 	Core     *engine.Core
@@ -60,7 +60,7 @@ type Parts struct {
 	Sentinel bool // this server is a Sentinel without data
 	Notices  *maintenance.Notices
 
-	// Dial connects to a primary. Port is what this server names to it.
+	// Dial connects to a primary. Port returns the port that this server reports to its primary.
 	Dial             func(ctx context.Context, address, source string) (net.Conn, error)
 	Port             func() int
 	ReplicaOutput    func() replication.OutputLimit

@@ -15,8 +15,8 @@ import (
 // A Shutdown brings the server to the point where no data can be lost any more.
 //
 // It runs in turns. If replicas lag, it first pauses writes and gives the replicas shutdown-timeout seconds. With
-// FAILOVER a replica that has the whole stream is told to take over then, and this server waits until it has. Then it
-// saves, if the client asked for that or save rules exist. Only then the process may end.
+// FAILOVER it then tells a replica that has the whole stream to take over, and waits until that replica has. Then it
+// saves, if the client asked for that or save rules exist. Only then may the process end.
 type Shutdown struct {
 	d       *Set
 	log     *logging.Logger
@@ -32,7 +32,7 @@ type Shutdown struct {
 	Done    chan struct{} // closed when the process may end
 }
 
-// Family is SHUTDOWN.
+// Family returns SHUTDOWN.
 func (s *Shutdown) Family() command.Family {
 	return command.Family{Name: "server", Rows: []command.Spec{
 		{Name: "shutdown", Arity: -1, Flags: command.Admin | command.NoScript | command.Loading | command.Stale |
@@ -41,8 +41,8 @@ func (s *Shutdown) Family() command.Family {
 	}}
 }
 
-// run is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] [ABORT]. It replies only if there is no shutdown, or if
-// the shutdown is given up.
+// run runs SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [SAFE] [FAILOVER] [ABORT]. It replies only if there is no shutdown, or
+// if the shutdown is given up.
 func (s *Shutdown) run(c *command.Context) error {
 	mode, abort := process.ShutdownMode(0), false
 	for _, arg := range c.Args[1:] {
@@ -101,7 +101,7 @@ func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error 
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave
 	}
 	if s.d.Core.Lent() {
-		// Half of a script's writes must not be saved, and no tick comes.
+		// Half of a script's writes must not be saved, and no tick will come.
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave | process.ShutdownNow
 	}
 	s.mode = mode
@@ -128,8 +128,8 @@ func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error 
 	return nil
 }
 
-// Signalled begins the shutdown that a signal asks for. A script that runs ends first: half of its writes must not be
-// saved, and no unit may be lost. Turn only.
+// Signalled begins the shutdown that a signal asks for. A running script ends first, because half of its writes must
+// not be saved, and no unit may be lost. Turn only.
 func (s *Shutdown) Signalled(mode process.ShutdownMode) {
 	if s.d.Core.Lent() || s.d.Core.CronPaused() && !s.d.Core.Loading() {
 		s.asked, s.askedAs = true, mode
@@ -155,7 +155,7 @@ func (s *Shutdown) tick(int64) {
 	}
 }
 
-// handsOver reports whether the shutdown hands over to a replica, if there is one.
+// handsOver reports whether the shutdown must hand over to a replica, if there is one.
 func (s *Shutdown) handsOver() bool {
 	return s.mode&process.ShutdownFailover != 0 && s.d.Cluster && !s.d.Follower.Following() && s.d.Feed.Replicas() > 0
 }
@@ -163,7 +163,7 @@ func (s *Shutdown) handsOver() bool {
 // handOverMs is how long an heir may take to win its election.
 const handOverMs = 5000
 
-// handOver tells an heir to take over, once. It returns whether the shutdown still waits for the heir.
+// handOver tells an heir to take over, once. It reports whether the shutdown still waits for the heir.
 func (s *Shutdown) handOver() (waits bool) {
 	now := s.d.Core.SteadyMs()
 	switch {
@@ -201,7 +201,7 @@ func (s *Shutdown) fail() {
 	s.release(errShutdown)
 }
 
-// finish saves and lets the process end. It returns false if the save failed: then the server continues.
+// finish saves and lets the process end. It returns false if the save failed; the server then continues.
 func (s *Shutdown) finish() bool {
 	s.d.Feed.LogLag()
 	if s.mode&process.ShutdownSafe != 0 && s.d.Serves() {
@@ -233,10 +233,10 @@ func (s *Shutdown) finish() bool {
 			s.log.Warning("Error trying to save the DB. Exit anyway.")
 		}
 	}
-	// With a log that is on the next process loads that, and it names no offset.
+	// If the log is on, the next process loads the log, which names no offset.
 	endStream := s.d.Ends.EndStream(saved && !s.d.Settings.Log.On.Get())
 	s.over, s.waiting = true, false
-	// A later write would be lost: no client may get OK for it.
+	// A later write would be lost, so no client may get OK for it.
 	s.d.Feed.EndAcks()
 	s.d.Core.Halt()
 	s.d.Core.Pause(engine.PauseShutdown, true, math.MaxInt64)
@@ -250,7 +250,7 @@ func (s *Shutdown) finish() bool {
 	return true
 }
 
-// abort is SHUTDOWN ABORT.
+// abort runs SHUTDOWN ABORT.
 func (s *Shutdown) abort(c *command.Context) error {
 	if !s.waiting && !s.asked {
 		return errNoShutdown
@@ -274,7 +274,7 @@ func (s *Shutdown) release(err error) {
 	s.refuse = nil
 }
 
-// Remaining is INFO's shutdown_in_milliseconds: -1 without a shutdown.
+// Remaining returns INFO's shutdown_in_milliseconds, or -1 without a shutdown.
 func (s *Shutdown) Remaining() int64 {
 	if !s.waiting {
 		return -1
@@ -296,7 +296,7 @@ func (s *Shutdown) endLog() (wait func(limit time.Duration), ok bool) {
 	return s.d.AOF.Close(), true
 }
 
-// logPatience is how long an ending server waits for the disk to write the rest of the log.
+// logPatience is how long an ending server waits for the disk to store the rest of the log.
 const logPatience = time.Duration(math.MaxInt64)
 
 // Waiting reports whether a shutdown waits for lagging replicas.

@@ -12,7 +12,7 @@ import (
 	"spindle/replication"
 )
 
-// A streamer adapts bgsave's encoder to replication.
+// A streamer implements replication.Saver with bgsave's encoder.
 type streamer struct{ d *Set }
 
 // Prepare implements replication.Saver.

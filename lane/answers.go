@@ -11,8 +11,8 @@ import (
 	"spindle/internal/info"
 )
 
-// call runs a command of the lane. Commands that show state publish it first, if a turn is free. Otherwise INFO has
-// one more section, with the age of the others.
+// call runs a command of the lane. For a command that shows state, it publishes a new view first, if the turn is free.
+// Otherwise INFO has one more section, with the age of the figures.
 func (l *Lane) call(c *command.Context) error {
 	switch c.Spec.Full {
 	case "script|kill", "function|kill":
@@ -47,7 +47,7 @@ func (l *Lane) call(c *command.Context) error {
 	return l.view.Load().run[c.Spec.Full](c)
 }
 
-// shutdown is SHUTDOWN NOSAVE. The client gets no reply, unless the shutdown is given up.
+// shutdown runs SHUTDOWN NOSAVE. The client gets no reply, unless the shutdown is given up.
 func (l *Lane) shutdown(s *session) (err error) {
 	ending := make(chan error, 1)
 	inTime := l.Core.DoWithin(patience, func() {

@@ -1,7 +1,7 @@
-// Package lane is the admin lane: an address for RESP that answers operators even while a command holds the turn.
+// Package lane is the admin lane: an address for RESP that replies to operators even while a command holds the turn.
 //
-// Its only loop owns the sessions, and answers from the last view that a turn has published. It waits for a free
-// turn no longer than patience. The core does not know the lane's clients.
+// Its only loop owns the sessions, and replies from the last view that a turn has published. It waits for a free turn
+// no longer than patience. The core does not know the lane's clients.
 //
 // Owner: the lane's loop, unless a method says otherwise. Start at Serve; view.go publishes, answers.go has the
 // commands.
@@ -26,7 +26,8 @@ import (
 	"spindle/reactor"
 )
 
-// The most clients of the lane, and the most newcomers that may wait while others are closed for them.
+// Clients is the greatest number of the lane's clients. Newcomers is how many newcomers may wait while others are
+// closed for them.
 const (
 	Clients   = 64
 	Newcomers = 32
@@ -38,7 +39,7 @@ const (
 	unread   = 64 << 20             // bytes of replies that a client may leave unread
 )
 
-// Parts are what the lane uses of the server.
+// Parts are the parts of the server that the lane uses.
 type Parts struct {
 	Core       *engine.Core
 	Came       func()                         // a client has connected
@@ -93,8 +94,8 @@ func Open(p Parts, o reactor.Options) (l *Lane, err error) {
 	return l, nil
 }
 
-// Open implements protocol.Handler. A full lane closes a client for the newcomer: first one without a password,
-// then the one that has been idle for longest.
+// Open implements protocol.Handler. A full lane closes a client to admit the newcomer: first one without a password,
+// then the one that has been idle longest.
 func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	cl, refusal := l.Core.NewClient(c)
 	if cl == nil {
@@ -115,7 +116,7 @@ func (l *Lane) Open(c protocol.Conn) (any, []byte) {
 	return s, nil
 }
 
-// worth orders the sessions: the least one is closed first. Times in ms have fewer than 62 bits.
+// worth orders the sessions: the one with the least worth is closed first. Times in ms have fewer than 62 bits.
 func (s *session) worth() int64 {
 	worth := max(s.cl.CreatedMs, s.cl.Conn.LastActive())
 	if s.cl.Authenticated {
@@ -162,7 +163,7 @@ func (l *Lane) Serve(b *protocol.Batch) {
 	}
 }
 
-// run answers one request. The user's rights are those of the last published users.
+// run runs one request. The user's rights are those of the last published users.
 func (l *Lane) run(s *session, c *command.Context) error {
 	if s.ending != nil {
 		return s.ended()

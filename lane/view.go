@@ -31,7 +31,7 @@ func (l *Lane) Tick() {
 	}
 }
 
-// refresh publishes if the users or the role have changed. A client without a password may ask for it, so it is cheap.
+// refresh publishes if the users or the role have changed. An unauthenticated client may cause a call, so it is cheap.
 // Turn only.
 func (l *Lane) refresh() {
 	if v := l.view.Load(); !l.Connection.Users.Are(v.users) || l.Connection.Role() != v.role {

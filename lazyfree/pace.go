@@ -9,7 +9,7 @@ import (
 )
 
 // A pace leaves the processor to the loops. After each slice a reclaimer lets them run first. After each millisecond of
-// work it rests as long, if there were turns meanwhile (those for duties count too). Without turns, or if jobs pile up,
+// work it rests as long, if there were turns meanwhile (turns for duties count too). Without turns, or if jobs pile up,
 // it only yields to the kernel.
 //
 // lazyfree.P1. A rest is never longer than maxRest, so that memory comes back under any load.
@@ -29,7 +29,8 @@ const (
 // turn counts a turn. It is called about once a millisecond while there are turns.
 func (p *pace) turn() { p.turns.Add(1) }
 
-// rest follows a slice. owed is the time worked since the last rest. It returns the part still owed after this one.
+// rest is called after a slice. owed is the time worked since the last rest. It returns the part that is still owed
+// after this rest.
 func (p *pace) rest(owed time.Duration, crowded bool) time.Duration {
 	if owed < leastRest {
 		runtime.Gosched()

@@ -22,13 +22,13 @@ type Options struct {
 	Slice      int // budget of one call of a job; default 2048, some 100 µs
 }
 
-// A Queue is a bounded line of jobs for the reclaimers.
+// A Queue is a bounded queue of jobs for the reclaimers.
 //
 //	turn ──Turn(take)──▶ [ job | job | … ] ──▶ reclaimer: slice, rest, slice, …
 //	          └ full: kept as spill, freed by the turn itself, Overflow blocks at a time, until there is room
 //
 // lazyfree.Q1. Jobs start in the order in which they were offered. A job runs on one goroutine at a time. A long job
-// lets the waiting ones go first every Stint slices, so that a small job need not wait for it to end.
+// lets the waiting jobs run first every Stint slices, so that a small job need not wait for its end.
 // lazyfree.Q2. At most Length jobs wait, and one spills. While one spills no other is taken, so that the producer slows
 // by small steps.
 // lazyfree.Q3. After Close no job runs. Waiting jobs are dropped.
@@ -56,7 +56,7 @@ type counters struct {
 	busyNs                            atomic.Int64
 }
 
-// Overflow is the budget that a turn spends on a job that found the queue full: some 10 µs.
+// Overflow is the budget that a turn spends on a job for which the queue had no room: some 10 µs.
 const Overflow = 128
 
 // Stint is how many slices of a job run before the next job.
@@ -82,7 +82,8 @@ func New(o Options) *Queue {
 	return q
 }
 
-// Offer hands over a job. False means that the queue is full or closed, and the caller keeps the job. Any goroutine.
+// Offer adds a job to the queue. False means that the queue is full or closed, and the caller keeps the job. Any
+// goroutine.
 func (q *Queue) Offer(job Job) bool {
 	q.mu.Lock()
 	if q.closed || q.n == len(q.waiting) {
@@ -96,8 +97,8 @@ func (q *Queue) Offer(job Job) bool {
 	return true
 }
 
-// Full reports that a job offered now would spill, so that the turn would run it. Only turns offer jobs. So if Full is
-// false, it stays false for the rest of the turn.
+// Full reports whether a job offered now would spill, so that the turn would have to run it. Only turns offer jobs. So
+// if Full is false, it stays false for the rest of the turn.
 func (q *Queue) Full() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +125,7 @@ func (q *Queue) Turn(take func() Job) {
 	}
 }
 
-// unspill hands over the job that did not fit, or frees a slice of it. It returns false if the job is still there.
+// unspill adds the spilled job to the queue, or frees a slice of it. It returns false if the job is still spilled.
 func (q *Queue) unspill() bool {
 	if q.Offer(q.spill.job) {
 		q.spill = item{}
@@ -150,7 +151,7 @@ type Stats struct {
 	TurnSlices int64 // slices that turns freed themselves
 }
 
-// Any goroutine.
+// Stats returns the figures. Any goroutine.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	waiting, running := q.n, q.running
@@ -160,7 +161,7 @@ func (q *Queue) Stats() Stats {
 		f.slices.Load(), f.busyNs.Load(), f.spilled.Load(), f.turnSlices.Load()}
 }
 
-// Idle reports that no job waits or runs. Any goroutine.
+// Idle reports whether no job waits or runs. Any goroutine.
 func (q *Queue) Idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"spindle/tests/testkit"
 )
 
-// wait polls until done returns true; reclaimers run when the system lets them.
+// wait polls until done returns true, because the system decides when reclaimers run.
 func wait(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	testkit.Await(t, 10*time.Second, what, done)
 }
 
-// counted returns a job of n blocks that adds what it frees to sum.
+// counted returns a job of n blocks that adds the number of blocks it frees to sum.
 func counted(n int, sum *atomic.Int64) Job {
 	return func(budget int) bool {
 		step := min(n, budget)
@@ -82,7 +82,7 @@ func TestLongJobsLetOthersPass(t *testing.T) {
 	}
 }
 
-// A full queue refuses jobs. The turn frees small slices itself and takes no more jobs. All is freed once
+// A full queue refuses jobs. The turn frees small slices itself and takes no more jobs. Every block is freed once
 // (lazyfree.Q2).
 func TestFullQueueSlowsTheProducer(t *testing.T) {
 	q := New(Options{Length: 2})
@@ -176,7 +176,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// lazyfree.P2: while turns run, short slices take about twice their time, not a sleep each.
+// While turns run, short slices take about twice their time, instead of a sleep each (lazyfree.P2).
 func TestShortSlicesRestTogether(t *testing.T) {
 	var p pace
 	const slices, each = 400, 100 * time.Microsecond
@@ -198,7 +198,7 @@ func TestShortSlicesRestTogether(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn is the cost of a turn with nothing to hand over.
+// BenchmarkTurn is the cost of a turn that frees nothing.
 func BenchmarkTurn(b *testing.B) {
 	q := New(Options{})
 	defer q.Close()

@@ -38,7 +38,7 @@ func (q *Queue) reclaim() {
 	}
 }
 
-// rotate puts a job after the waiting ones and returns the first of them. It returns the same job if none waits.
+// rotate puts a job after the waiting jobs and returns the first of them. It returns the same job if none waits.
 func (q *Queue) rotate(it item) item {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,7 +2,7 @@ package overview
 
 import "spindle/engine/client"
 
-// A bufferPeak knows the largest buffers that any client had in the last seconds, as INFO clients shows them.
+// A bufferPeak knows the largest buffers that any client had in the last seconds, for INFO clients.
 //
 // It looks at some clients at each tick, so it may miss a short burst. Redis does the same.
 type bufferPeak struct {

@@ -12,7 +12,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// A ClientLog writes down what clients do: in ACL LOG, and in the log of the server.
+// A ClientLog records what clients do: in ACL LOG, and in the log of the server.
 type ClientLog struct {
 	Core         *engine.Core
 	Hub          *pubsub.Hub
@@ -38,7 +38,7 @@ func (w *ClientLog) Refusals() *acl.Log {
 	return &w.aclLog
 }
 
-// denied books a refusal of cl or of a script that cl called.
+// denied records a refusal of cl or of a script that cl has called.
 func (w *ClientLog) denied(cl *client.Client, e acl.Entry) {
 	log := w.Refusals()
 	if log.Keeps() {
@@ -47,7 +47,7 @@ func (w *ClientLog) denied(cl *client.Client, e acl.Entry) {
 	log.Add(e, w.Core.Now())
 }
 
-// Listeners are the events that are written down.
+// Listeners returns the listeners for events that are recorded.
 func (w *ClientLog) Listeners() part.Listeners {
 	return part.Listeners{Order: part.Later, Denied: w.denied, Attack: w.attack(),
 		Tick:           func(int64) { w.Refusals() },
@@ -60,7 +60,7 @@ func (w *ClientLog) Listeners() part.Listeners {
 		}}
 }
 
-// attack warns, at most once a minute, that a browser sends HTTP here.
+// attack warns, at most once a minute, that a browser sends HTTP to the server.
 func (w *ClientLog) attack() func(*client.Client) {
 	last := int64(0)
 	return func(cl *client.Client) {

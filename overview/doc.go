@@ -1,5 +1,5 @@
-// Package overview looks over the whole server. It has the figures of INFO and MEMORY, health, and the log of what
-// clients do. It shows the server to the live page, and sets the number of threads.
+// Package overview looks at the whole server. It has the figures of INFO and MEMORY, health, and the log of clients'
+// actions. It feeds the live page, and sets the number of threads.
 //
 // Owner: the turn, unless a method says otherwise.
 // Never: changes data, or knows a command.

@@ -30,7 +30,7 @@ type Sources struct {
 	Policy   func() string // maxmemory-policy
 }
 
-// Figures are what INFO, MEMORY, COMMANDLOG and LATENCY show of all packages.
+// Figures are the figures of all packages for INFO, MEMORY, COMMANDLOG and LATENCY.
 type Figures struct {
 	Sources
 	Logs   *diagnose.CommandLogs
@@ -51,7 +51,7 @@ func NewFigures(s *diagnose.Settings) *Figures {
 // Started notes how much memory is used before there are data.
 func (o *Figures) Started() { o.startupUsed = o.Core.UsedMemory() }
 
-// Listeners are the events that are recorded, and the work of each tick.
+// Listeners returns the listeners for recorded events, and for the work of each tick.
 func (o *Figures) Listeners() []part.Listeners {
 	o.buffers.clients = o.Clients
 	garbage := process.NewCollector()
@@ -82,10 +82,10 @@ func (o *Figures) sampleRates(int64) {
 	o.outputRate.Sample(uint64(n.BytesOut), nanos)
 }
 
-// Reset is CONFIG RESETSTAT.
+// Reset does the part of CONFIG RESETSTAT.
 func (o *Figures) Reset() { o.inputRate, o.outputRate = engine.Rate{}, engine.Rate{} }
 
-// measureProcess notes at the first tick how much memory the process itself has resident: Go's runtime and heap, and
+// measureProcess notes at the first tick how much resident memory the process itself has: Go's runtime and heap, and
 // the loops. processMost bounds the figure, because a data set may already be loading.
 func (o *Figures) measureProcess(int64) {
 	if o.startupProcess != 0 {
@@ -99,7 +99,7 @@ func (o *Figures) measureProcess(int64) {
 
 const processMost = 16 << 20
 
-// notePeak notes when the most memory was used, to 100 ms.
+// notePeak notes when the most memory was used, to within 100 ms.
 func (o *Figures) notePeak(used, nowMs int64) {
 	if most := max(used, o.Heap.Peak()); most > o.peakUsed {
 		o.peakUsed, o.peakAtMs = most, nowMs

@@ -15,7 +15,7 @@ type Health struct {
 	Shown    admin.Health
 }
 
-// Publish gives the present state to /healthz.
+// Publish publishes the present state for /healthz.
 func (h *Health) Publish() {
 	s := admin.State{Role: "primary", Loading: h.Core.Loading(), Busy: h.Core.Lent()}
 	if h.Set.Follower.Following() {

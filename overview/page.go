@@ -21,13 +21,13 @@ import (
 
 var errDBIndex = errors.New("ERR DB index is out of range")
 
-// The longest replies that the live page and its console take. The console shows 256 KB.
+// The longest replies that the live page and its console accept. The console shows 256 KB.
 const (
 	longestReply   = 4 << 20
 	longestConsole = 1 << 20
 )
 
-// A Page looks at the server for the live page. Its methods run on the goroutines of HTTP; each look takes a turn.
+// A Page is the server as the live page sees it. Its methods run on the goroutines of HTTP; each look takes a turn.
 type Page struct {
 	Core    *engine.Core
 	Gate    *protocol.Gate
@@ -37,14 +37,14 @@ type Page struct {
 	Figures *Figures
 	BeatMs  func() int64 // when the core last did its duties, by clock.Steady
 	Set     *dataset.Set
-	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it expires.
 	Certificates func(f func(name string, left int64))
 	Catalogue    func() *command.Catalogue
 	cpu          cpuMeter
 	changed      []live.Change // turn only
 }
 
-// latency gives the time of all replies since the start, by command.
+// latency yields the times of all replies since the start, by command.
 func (o *Page) latency(yield func(command string, h *histogram.H) bool) {
 	catalogue, reactor := o.Catalogue(), o.Figures.Reactor()
 	names := make([]string, catalogue.IDs())
@@ -58,7 +58,7 @@ func (o *Page) latency(yield func(command string, h *histogram.H) bool) {
 	}
 }
 
-// mostChanges bounds what is kept while no page takes it.
+// mostChanges bounds the changes that are kept while no page fetches them.
 const mostChanges = 64
 
 // NoteChange notes that CONFIG SET has changed a setting. Turn only.
@@ -74,7 +74,7 @@ func (o *Page) takeChanges() (list []live.Change) {
 	return list
 }
 
-// Source is what the page asks of the server.
+// Source returns the functions that the page calls.
 func (o *Page) Source() live.Source {
 	return live.Source{
 		Observe: o.observe, Consult: o.Consult, Clients: o.clientLines, Sample: o.sample,
@@ -84,7 +84,7 @@ func (o *Page) Source() live.Source {
 	}
 }
 
-// held is how long ago the core did its duties; 0 before the first time.
+// held returns how long ago the core last did its duties, or 0 before the first time.
 func (o *Page) held() time.Duration {
 	beat := o.BeatMs()
 	if beat == 0 {
@@ -139,7 +139,7 @@ func (o *Page) Consult(name, from string, db int, args [][]byte) (reply []byte, 
 	return reply, err
 }
 
-// A bounded keeps a reply of at most that many bytes. It keeps only the length of a longer one.
+// A bounded keeps a reply of at most this many bytes. It keeps only the length of a longer reply.
 type bounded int
 
 // Chunk implements protocol.Chunks.
@@ -153,7 +153,7 @@ func (b bounded) Chunk(n, held int) (chunk []byte, release func()) {
 // Outgrown implements protocol.Chunks.
 func (bounded) Outgrown([]byte) {}
 
-// copyReply copies a guest's reply of at most most bytes, and gives lent memory back.
+// copyReply copies a guest's reply of at most `most` bytes, and frees lent memory.
 func copyReply(guest *client.Client, most int) (reply []byte, err error) {
 	defer guest.Out.Reset()
 	n := guest.Out.Len()
@@ -168,7 +168,7 @@ func copyReply(guest *client.Client, most int) (reply []byte, err error) {
 	return reply, nil
 }
 
-// clientLines returns lines of the first n clients.
+// clientLines returns the lines of the first n clients.
 func (o *Page) clientLines(n int) (lines []string) {
 	o.Core.Do(func() {
 		for cl := range o.Clients.All {

@@ -10,7 +10,7 @@ import (
 	"spindle/reactor"
 )
 
-// Threads are the threads of the process: as many as the present work needs. DESIGN.md has the states.
+// Threads are the threads of the process, as many as the present work needs. DESIGN.md has the states.
 type Threads struct {
 	process.Threads
 	Core        *engine.Core
@@ -25,7 +25,7 @@ func (c *Threads) Count() {
 	c.Follow(c.Heap.Holding() || c.Core.Lent() || need == part.Working, c.Core.Laden() || need == part.Laden)
 }
 
-// GreetTLS adds threads beside the loops while a TLS handshake computes. It takes a turn.
+// GreetTLS adds threads to those of the loops while a TLS handshake computes. It takes a turn.
 func (c *Threads) GreetTLS() {
 	c.Core.Do(func() {
 		c.Greet(reactor.Handshakers())
@@ -33,7 +33,7 @@ func (c *Threads) GreetTLS() {
 	})
 }
 
-// Listeners are the events that change the number.
+// Listeners returns the listeners for events that change the number.
 func (c *Threads) Listeners() part.Listeners {
 	return part.Listeners{Order: part.Later,
 		Tick: func(int64) {
@@ -47,7 +47,8 @@ func (c *Threads) Listeners() part.Listeners {
 }
 
 // BusyThreads returns the number of threads of a busy server, one for each loop. waits is true if the Go runtime knows
-// when a loop waits. It does not know for our loops of epoll and io_uring. netpoll's goroutines run on any free thread.
+// when a loop waits. It does not know this for the loops of epoll and io_uring. netpoll's goroutines run on any free
+// thread.
 func BusyThreads(loops int, backend reactor.Backend) (n int, waits bool) {
 	switch backend {
 	case reactor.Epoll, reactor.IOUring:

@@ -129,8 +129,8 @@ type Conn interface {
 	// Chunks returns the chunks for a Reply that PostReply will send, or nil if there are none. Any goroutine may write
 	// such a reply, one at a time.
 	Chunks() Chunks
-	// Loop returns the connection's loop for Loop.PostAll. The loop never changes. nil means that the connection has a
-	// loop of its own.
+	// Loop returns the connection's loop for Loop.PostAll. The loop never changes. nil means that no other connection
+	// has this loop.
 	Loop() Loop
 	// Resume makes the loop serve the requests that Serve has left, and read again.
 	Resume()

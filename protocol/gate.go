@@ -57,7 +57,7 @@ func (g *Gate) Holds(mark uint64) bool {
 	return turn >= unitBit || turn >= g.running.Load() || turn >= g.from.Load() // in this order (protocol.G2)
 }
 
-// Settle returns the mark to use from now on. After a unit has ended, that is the turn in which it ended. Code that
+// Settle returns the mark that must replace mark. After a unit has ended, that is the turn in which it ended. Code that
 // stores marks must settle all of them at each opening. Otherwise a later unit would delay them again.
 func (g *Gate) Settle(mark uint64) uint64 {
 	if g == nil || mark < unitBit || TurnOf(mark) >= g.open.Load() { // protocol.G3

@@ -419,7 +419,7 @@ func (r *Reply) Len() int { return len(r.B) + r.lent }
 // Reset empties the reply for its next use, and releases lent pieces that were not sent.
 func (r *Reply) Reset() { r.Rollback(Mark{}) }
 
-// Taken empties a reply whose pieces and bytes in B belong to the caller from now on. release, if not nil, frees B.
+// Taken empties a reply whose pieces and bytes in B now belong to the caller. release, if not nil, frees B.
 func (r *Reply) Taken() (release func()) {
 	release = r.release
 	r.B, r.lent, r.release, r.full = nil, 0, nil, false

@@ -19,8 +19,8 @@ const (
 	// atOnce bounds the bytes of the backlog that a replica gets in the turn that continues it. A goroutine sends the
 	// rest.
 	atOnce = 1 << 20
-	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine, or how many the goroutine
-	// reads from the disk for one turn.
+	// catchUpPiece bounds how many bytes of the backlog one turn copies for that goroutine. It also bounds how many
+	// bytes the goroutine reads from the disk for one turn.
 	catchUpPiece = 256 << 10
 )
 
@@ -38,7 +38,7 @@ func (o *roster) give(piece []byte) {
 	}
 }
 
-// watchSocket notes that r's loop got n more bytes. If the socket does not take them, r reads the backlog from then on.
+// watchSocket notes that r's loop got n more bytes. If the socket does not take them, r then reads the backlog.
 func (o *roster) watchSocket(r *replica, n int) {
 	if r.unseen += n; r.unseen < aheadMax/4 || o.stream.log == nil {
 		return

@@ -129,7 +129,7 @@ func (f *Feed) Tick(nowMs int64) {
 // Replicas returns the number of replicas, in any state.
 func (f *Feed) Replicas() int { return len(f.replicas) }
 
-// Heir returns a replica that has the whole stream and understands the order to take over, which Valkey has from 9 on.
+// Heir returns a replica that has the whole stream and understands the order to take over, as Valkey 9 and later do.
 func (f *Feed) Heir() (at Address, ok bool) {
 	f.flush()
 	for _, r := range f.replicas {
@@ -151,7 +151,7 @@ func (f *Feed) Prompt() {
 // Resume ends what Prompt began.
 func (f *Feed) Resume() { f.hushed = false }
 
-// HoldStill stops the feed from adding anything of its own to the stream while on is true.
+// HoldStill makes the feed add only effects to the stream while on is true.
 func (f *Feed) HoldStill(on bool) { f.still = on }
 
 // restart begins another stream, that of history id after offset.

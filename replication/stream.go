@@ -50,8 +50,8 @@ func (s *stream) moveTo(offset int64) {
 	s.shown.Store(offset)
 }
 
-// open makes a backlog if there is none. The history is then a new one: effects without a backlog have moved no offset,
-// so an earlier replica has other data under the old name and offset.
+// open makes a backlog if there is none. The history is then a new one. Effects without a backlog have moved no offset.
+// So an earlier replica has other data under the old name and offset.
 func (s *stream) open() {
 	if s.log != nil {
 		return

@@ -10,8 +10,8 @@ import (
 )
 
 // isUnderstood reports whether err came from running a command, as WRONGTYPE does. Otherwise this server may not
-// understand a command of a newer primary, or of a module: its name, its arguments, or the payload of a RESTORE.
-// Skipping such a command would make the data differ for good.
+// understand a command of a newer primary, or of a module. That may be the command's name, its arguments, or the
+// payload of a RESTORE. Skipping such a command would make the data differ for good.
 func isUnderstood(spec *command.Spec, err error) bool {
 	var e *protocol.Error
 	if spec == nil || !errors.As(err, &e) {

@@ -77,7 +77,7 @@ func (s *Commands) of(run func(c *command.Context, m *Machine, p *Instance) erro
 	}
 }
 
-// publish is PUBLISH channel message: another Sentinel sends a hello directly to this one.
+// publish runs PUBLISH channel message, with which another Sentinel sends a hello directly to this one.
 func (s *Commands) publish(c *command.Context) error {
 	if string(c.Args[1]) != helloChannel {
 		return errOnlyHello
@@ -87,7 +87,7 @@ func (s *Commands) publish(c *command.Context) error {
 	return nil
 }
 
-// role is ROLE: the word sentinel, and the names of the primaries.
+// role runs ROLE. It replies with the word sentinel, and the names of the primaries.
 func (s *Commands) role(c *command.Context) error {
 	m := s.begin()
 	c.Reply.Array(2)
@@ -99,7 +99,7 @@ func (s *Commands) role(c *command.Context) error {
 	return nil
 }
 
-// help is SENTINEL HELP.
+// help runs SENTINEL HELP.
 func (s *Commands) help(c *command.Context) error {
 	command.Help(c,
 		"CKQUORUM <master-name>", "    Are enough Sentinels there to agree on a failover, and to authorize it?",
@@ -128,7 +128,7 @@ func (s *Commands) help(c *command.Context) error {
 	return nil
 }
 
-// checkQuorum is SENTINEL CKQUORUM name.
+// checkQuorum runs SENTINEL CKQUORUM name.
 func (s *Commands) checkQuorum(c *command.Context, _ *Machine, p *Instance) error {
 	usable := int64(1)
 	for _, other := range p.sentinels.list {
@@ -151,7 +151,7 @@ func (s *Commands) checkQuorum(c *command.Context, _ *Machine, p *Instance) erro
 	return nil
 }
 
-// failover is SENTINEL FAILOVER name: it needs no other Sentinel.
+// failover runs SENTINEL FAILOVER name. It needs no other Sentinel.
 func (s *Commands) failover(c *command.Context, m *Machine, p *Instance) error {
 	if p.is(failingOver) {
 		return errInProgress
@@ -175,13 +175,13 @@ func (s *Commands) saved(c *command.Context) error {
 	return nil
 }
 
-// flush is SENTINEL FLUSHCONFIG.
+// flush runs SENTINEL FLUSHCONFIG.
 func (s *Commands) flush(c *command.Context) error {
 	s.begin()
 	return s.saved(c)
 }
 
-// where is SENTINEL GET-MASTER-ADDR-BY-NAME name. Replies: a null array if no primary has that name.
+// where runs SENTINEL GET-MASTER-ADDR-BY-NAME name. Replies: a null array if no primary has that name.
 func (s *Commands) where(c *command.Context) error {
 	m := s.begin()
 	p := m.primaries.find(string(c.Args[2]))
@@ -196,7 +196,7 @@ func (s *Commands) where(c *command.Context) error {
 	return nil
 }
 
-// isDown is SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid.
+// isDown runs SENTINEL IS-MASTER-DOWN-BY-ADDR ip port epoch runid.
 // Replies: whether this Sentinel sees that primary down; its vote ("*" if none); the vote's epoch.
 func (s *Commands) isDown(c *command.Context) error {
 	m := s.begin()
@@ -216,7 +216,7 @@ func (s *Commands) isDown(c *command.Context) error {
 	return nil
 }
 
-// monitor is SENTINEL MONITOR name host port quorum. A host name is resolved outside the turn while the client waits.
+// monitor runs SENTINEL MONITOR name host port quorum. A host name is resolved outside the turn while the client waits.
 func (s *Commands) monitor(c *command.Context) error {
 	m := s.begin()
 	quorum, err := command.Int(c.Args[5])
@@ -281,20 +281,20 @@ func (s *Commands) addPrimary(c *command.Context, name, host string, port, quoru
 	return err
 }
 
-// myID is SENTINEL MYID.
+// myID runs SENTINEL MYID.
 func (s *Commands) myID(c *command.Context) error {
 	c.Reply.BulkString(s.Machine.id)
 	return nil
 }
 
-// remove is SENTINEL REMOVE name.
+// remove runs SENTINEL REMOVE name.
 func (s *Commands) remove(c *command.Context, m *Machine, p *Instance) error {
 	m.emit(logging.LevelWarning, "-monitor", p, "")
 	m.release(p)
 	return s.saved(c)
 }
 
-// reset is SENTINEL RESET pattern. Replies: how many primaries match.
+// reset runs SENTINEL RESET pattern. Replies: how many primaries match.
 func (s *Commands) reset(c *command.Context) error {
 	m := s.begin()
 	n := int64(0)
@@ -309,7 +309,7 @@ func (s *Commands) reset(c *command.Context) error {
 	return nil
 }
 
-// simulateFailure is SENTINEL SIMULATE-FAILURE when…
+// simulateFailure runs SENTINEL SIMULATE-FAILURE when…
 func (s *Commands) simulateFailure(c *command.Context) error {
 	m := s.begin()
 	m.crashOnElection, m.crashOnPromotion = false, false
@@ -356,7 +356,7 @@ var periods = []period{
 	{"SCRIPT-RETRY-DELAY", func(p *Periods) *int64 { return &p.scriptRetry }},
 }
 
-// debug is SENTINEL DEBUG, which shows the periods, and SENTINEL DEBUG name ms…, which sets some. As in Redis, the
+// debug runs SENTINEL DEBUG, which shows the periods, and SENTINEL DEBUG name ms…, which sets some. As in Redis, the
 // values before a wrong one are set.
 func (s *Commands) debug(c *command.Context) error {
 	m := s.begin()
@@ -383,7 +383,7 @@ func (s *Commands) debug(c *command.Context) error {
 	return nil
 }
 
-// pendingScripts is SENTINEL PENDING-SCRIPTS.
+// pendingScripts runs SENTINEL PENDING-SCRIPTS.
 func (s *Commands) pendingScripts(c *command.Context) error {
 	m := s.begin()
 	c.Reply.Array(len(m.scripts))

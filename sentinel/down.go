@@ -8,8 +8,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// checkSubjectively decides whether this Sentinel sees the instance down. It also closes connections that seem to be
-// connected but deliver nothing.
+// checkSubjectively decides whether this Sentinel sees the instance down. It also closes connections that seem open but
+// deliver nothing.
 func (m *Machine) checkSubjectively(i *Instance) {
 	l := i.link
 	silent := int64(0)
@@ -26,8 +26,8 @@ func (m *Machine) checkSubjectively(i *Instance) {
 	if l.channel != nil && m.now-l.channelAt > m.reconnect && m.now-l.heardAt > 3*m.publish {
 		l.hangUp(l.channel)
 	}
-	// A primary that has reported itself a replica for long enough counts as down. So does one that was restarted and
-	// has not answered a PING since.
+	// A primary that has reported itself a replica for long enough counts as down. So does a primary that was restarted
+	// and has not replied to a PING since.
 	denies := i.kind == primary && !i.saysPrimary && m.now-i.roleSince > i.downAfter+2*m.info
 	restarted := i.is(rebooted) && m.now-i.rebootSince > i.rebootDownAfter
 	switch down := silent > i.downAfter || denies || restarted; {
@@ -63,8 +63,8 @@ func (m *Machine) checkObjectively(p *Instance) {
 	}
 }
 
-// askOthers asks the other Sentinels whether they see a primary down that this Sentinel sees down. During a failover it
-// also asks for their votes. now includes Sentinels that have just answered.
+// askOthers asks the other Sentinels whether they see the primary down that this Sentinel sees down. During a failover
+// it also asks for their votes. With now it also asks Sentinels that have just replied.
 func (m *Machine) askOthers(p *Instance, now bool) {
 	for _, s := range p.sentinels.list {
 		since := m.now - s.answered
@@ -84,7 +84,7 @@ func (m *Machine) askOthers(p *Instance, now bool) {
 	}
 }
 
-// answeredDown handles another Sentinel's answer: whether it sees the primary down, and its vote.
+// answeredDown handles another Sentinel's reply: whether it sees the primary down, and its vote.
 func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 	if v.Kind != '*' || len(v.Elems) != 3 || v.Elems[0].Kind != ':' || v.Elems[1].Kind != '$' || v.Elems[1].Null ||
 		v.Elems[2].Kind != ':' {
@@ -105,8 +105,8 @@ func (m *Machine) answeredDown(s *Instance, v respclient.Value) {
 	}
 }
 
-// isDownReply answers another Sentinel. down is 1 if this one sees the primary at host:port down. If a candidate is
-// given, leader is this Sentinel's vote and of the vote's epoch. leader is "*" without a vote.
+// isDownReply returns the reply to another Sentinel. down is 1 if this Sentinel sees the primary at host:port down. If
+// candidate is given, leader is this Sentinel's vote and of is the vote's epoch. leader is "*" without a vote.
 func (m *Machine) isDownReply(host string, port, epoch int64, candidate string) (down int64, leader string, of uint64) {
 	p := m.findPrimary(host, port)
 	if p == nil {

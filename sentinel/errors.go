@@ -26,10 +26,10 @@ var (
 	errReconfigs = protocol.Errorf("ERR", "Client reconfiguration script seems non existing or non executable")
 )
 
-// errInvalid marks a wrong value. The caller replaces it by an error that names option and value.
+// errInvalid marks a wrong value. The caller replaces it by an error that names the option and the value.
 var errInvalid = protocol.Errorf("ERR", "invalid")
 
-// errReply makes a reply of an error in the configuration.
+// errReply turns an error in the configuration into a reply.
 func errReply(err error) error { return protocol.Errorf("ERR", "%s", err) }
 
 func errNoQuorum(usable int64, lacks []string) error {

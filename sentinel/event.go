@@ -8,8 +8,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// emit reports an event of an instance. Its text is "master NAME IP PORT", or the same for a replica or Sentinel and,
-// after an @, its primary's name and address. The formatted text follows.
+// emit reports an event of an instance. Its text is "master NAME IP PORT". For a replica or a Sentinel it is the same
+// with the instance's own kind, followed by an @ and its primary's name and address. The formatted text comes last.
 func (m *Machine) emit(level logging.Level, event string, i *Instance, format string, args ...any) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s %d", i.kind, i.name, m.shown(i.at), i.at.port)

@@ -109,7 +109,7 @@ func (m *Machine) awaitElection(p *Instance) {
 	m.emit(logging.LevelWarning, "+failover-state-select-slave", p, "")
 }
 
-// crash does what SENTINEL SIMULATE-FAILURE asked for.
+// crash ends the process, as SENTINEL SIMULATE-FAILURE has asked.
 func (m *Machine) crash() {
 	m.warn("Sentinel CRASH because of SENTINEL simulate-failure")
 	m.stopped = true
@@ -130,9 +130,9 @@ func (m *Machine) choose(p *Instance) {
 	m.emit(logging.LevelNotice, "+failover-state-send-slaveof-noone", r, "")
 }
 
-// best returns the replica to promote, or nil. It must have had its primary until recently.
+// best returns the replica to promote, or nil. The replica must have had its primary until recently.
 //
-// If the primary reports itself a replica, any replica will do. Believing such a report takes several INFOs, so its
+// If the primary reports itself a replica, any replica will do. It takes several INFOs to believe such a report, so the
 // replicas may have been without a primary for too long. In Redis such a group stays without a primary.
 func (m *Machine) best(p *Instance) *Instance {
 	maxLinkDown := 10 * p.downAfter
@@ -146,12 +146,12 @@ func (m *Machine) best(p *Instance) *Instance {
 	return r
 }
 
-// bestOf returns the replica to promote. It must be reachable and have a fresh INFO, a link not down for longer than
-// maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the smallest run
-// id.
+// bestOf returns the replica to promote. The replica must be reachable and have a fresh INFO, a link not down for
+// longer than maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the
+// smallest run id.
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One of
-// these has every confirmed write. With fewer there is no replica to promote.
+// these has every confirmed write. With fewer replicas there is none to promote.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -193,8 +193,8 @@ func (m *Machine) promote(p *Instance) {
 }
 
 // sendReplicaOf makes an instance follow a server, or be a primary if to is nil. The instance also rewrites its
-// configuration and closes its clients, which then ask again for the primary. sent: the requests were sent; the next
-// INFO shows their effect.
+// configuration and closes its clients, which then ask again for the primary. sendReplicaOf reports whether it has sent
+// the requests. The next INFO shows their effect.
 func (m *Machine) sendReplicaOf(i *Instance, to *address) bool {
 	host, port := "NO", "ONE"
 	if to != nil {
@@ -232,8 +232,8 @@ func (m *Machine) reconfigureNext(p *Instance) {
 	underWay := int64(0)
 	for _, r := range p.replicas.list {
 		if r.is(reconfSent) && m.now-r.reconfSentAt > m.reconfTimeout {
-			// It is corrected later, like any replica that follows the wrong server. In Redis it would delay the
-			// others.
+			// The replica is corrected later, like any replica that follows the wrong server. In Redis it would delay
+			// the others.
 			m.emit(logging.LevelNotice, "-slave-reconf-sent-timeout", r, "")
 			r.flags = r.flags&^reconfSent | reconfDone
 		}
@@ -258,8 +258,8 @@ func (m *Machine) reconfigureNext(p *Instance) {
 	m.endFailoverIfDone(p)
 }
 
-// endFailoverIfDone ends the failover when all live replicas follow the new primary, or after the timeout. At a
-// timeout, all replicas left get their request at once.
+// endFailoverIfDone ends the failover when all live replicas follow the new primary, or at the timeout. At the timeout,
+// it sends REPLICAOF to all remaining replicas at once.
 func (m *Machine) endFailoverIfDone(p *Instance) {
 	if p.chosen == nil || p.chosen.is(subjectivelyDown) {
 		return
@@ -293,7 +293,7 @@ func (m *Machine) switchToPromoted(p *Instance) {
 	}
 	m.switched(p, m.shown(p.at), p.at.port, m.shown(to), to.port)
 	if m.changeAddress(p, to.host, to.port) != nil {
-		// The address from when the failover began.
+		// The failover goes to the address from when it began.
 		_ = m.changeAddress(p, to.ip, to.port)
 	}
 }

@@ -52,7 +52,7 @@ func (q *quiet) Port() int                       { return 26379 }
 func (q *quiet) Password() string                { return "" }
 func (q *quiet) Executable(string) bool          { return true }
 
-// watching returns a Machine with one primary, m, and its Outside.
+// watching returns a Machine that watches one primary, m, and the Machine's Outside.
 func watching(t testing.TB, lines ...Directive) (*Machine, *quiet) {
 	t.Helper()
 	q := &quiet{}
@@ -66,7 +66,7 @@ func watching(t testing.TB, lines ...Directive) (*Machine, *quiet) {
 	return m, q
 }
 
-// readsItself checks that another Machine can read m's state and then writes the same.
+// readsItself checks that another Machine can read m's state, and writes back the same state.
 func readsItself(t testing.TB, m *Machine) {
 	t.Helper()
 	again := New(&quiet{}, rand.New(rand.NewPCG(1, 2)), 1_000_000)
@@ -89,7 +89,7 @@ func readsItself(t testing.TB, m *Machine) {
 	}
 }
 
-// FuzzHello: the Sentinel survives any published hello, and can read back the state it keeps.
+// FuzzHello: the Sentinel survives any published hello, and can read back the state that it keeps.
 func FuzzHello(f *testing.F) {
 	const id = "0123456789abcdef0123456789abcdef01234567"
 	f.Add("10.0.0.2,26379," + id + ",3,m,10.0.0.1,6379,0")
@@ -107,7 +107,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzInfo: the Sentinel survives any INFO, and can read back the state it keeps.
+// FuzzInfo: the Sentinel survives any INFO, and can read back the state that it keeps.
 func FuzzInfo(f *testing.F) {
 	f.Add("run_id:0123456789abcdef0123456789abcdef01234567\r\n"+
 		"role:master\r\nslave0:ip=10.0.0.2,port=6379,state=online\r\n", false)
@@ -137,7 +137,7 @@ func FuzzInfo(f *testing.F) {
 	})
 }
 
-// FuzzConfiguration: lines are accepted or refused; accepted ones can be read back from the written state.
+// FuzzConfiguration: lines are accepted or refused. Accepted lines can be read back from the written state.
 func FuzzConfiguration(f *testing.F) {
 	f.Add("monitor m 10.0.0.1 6379 2\ndown-after-milliseconds m 5\nauth-pass m \"a b\"\nrename-command m A B")
 	f.Add("myid 0123456789abcdef0123456789abcdef01234567\ncurrent-epoch 7\nannounce-ip \"x y\"\nannounce-port 1")

@@ -58,7 +58,7 @@ func isPlain(s string) bool {
 	return true
 }
 
-// Hello handles a hello from any source. It ignores one about a primary that is not watched.
+// Hello handles a hello from any source. It ignores a hello about a primary that is not watched.
 func (m *Machine) Hello(text string, nowMs int64) {
 	m.now = nowMs
 	h, ok := parseHello(text)
@@ -72,10 +72,10 @@ func (m *Machine) Hello(text string, nowMs int64) {
 	}, h.host, h.primaryHost)
 }
 
-// greeted handles a hello's facts: the sender, a newer epoch, a newer address of the primary.
+// greeted handles the facts of a hello: the sender, a newer epoch, a newer address of the primary.
 func (m *Machine) greeted(p *Instance, h hello) {
 	s := m.meet(p, h)
-	// Redis raises it to the config epoch only at its next start.
+	// Redis raises its epoch to the config epoch only at its next start.
 	if epoch := max(h.epoch, h.configEpoch); epoch > m.epoch {
 		m.epoch = epoch
 		_ = m.save() // save logs the error
@@ -93,7 +93,7 @@ func (m *Machine) greeted(p *Instance, h hello) {
 // sentinelsMax bounds how many Sentinels hellos can add.
 const sentinelsMax = 1024
 
-// meet returns the Sentinel that sent h. It adds a new one, and updates one at a new address.
+// meet returns the Sentinel that sent h. It adds a new Sentinel, and updates the address of a known one.
 func (m *Machine) meet(p *Instance, h hello) *Instance {
 	at, err := m.address(h.host, h.port, true)
 	if err != nil {
@@ -106,7 +106,7 @@ func (m *Machine) meet(p *Instance, h hello) *Instance {
 	if moved {
 		m.emit(logging.LevelNotice, "+sentinel-address-switch", p, " ip %s port %d for %s", h.host, h.port, h.id)
 	} else if old := m.findSentinel(p, &at, ""); old != nil {
-		// A new Sentinel uses the address of an old one that is gone.
+		// A new Sentinel uses the address of an old Sentinel that is gone.
 		m.emit(logging.LevelNotice, "+sentinel-invalid-addr", old, "")
 		for _, each := range m.primaries.each() {
 			m.removeSentinel(each, old.runID)
@@ -151,7 +151,7 @@ func (m *Machine) moveSentinel(s *Instance) {
 }
 
 // follow accepts a primary's newer configuration from another Sentinel. It ends this Sentinel's own failover if that
-// promoted another server. That holds even if the newer address is the old one; otherwise an epoch would have two
+// promoted another server. It does so even if the newer address is the old one. Otherwise an epoch would have two
 // addresses.
 func (m *Machine) follow(p, from *Instance, h hello) {
 	old := p.current()

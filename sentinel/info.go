@@ -28,8 +28,8 @@ type hostPort struct {
 	port int
 }
 
-// parseReport reads the lines of an INFO. A replica's fields count after the line with its role. A field that cannot be
-// parsed counts as absent.
+// parseReport reads the lines of an INFO. A replica's fields count only after the line with its role. A field that
+// cannot be parsed counts as absent.
 func parseReport(info string) (r report) {
 	for line := range strings.SplitSeq(info, "\r\n") {
 		name, value, found := strings.Cut(line, ":")
@@ -172,7 +172,7 @@ func (m *Machine) learn(i *Instance, r report) {
 	}
 }
 
-// learnIdentity records the run id. A changed one means that the server was restarted.
+// learnIdentity records the run id. A changed run id means that the server was restarted.
 func (m *Machine) learnIdentity(i *Instance, r report) {
 	if r.runID == "" || r.runID == i.runID {
 		return
@@ -222,15 +222,15 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	}
 }
 
-// replicaIsPrimary handles a replica that reports itself a primary: either we promoted it, or it is made a replica
-// again.
+// replicaIsPrimary handles a replica that reports itself a primary. Either this Sentinel has promoted it, or the
+// Sentinel makes it a replica again.
 func (m *Machine) replicaIsPrimary(i *Instance) {
 	p := i.primary
 	if i.is(promoted) && p.is(failingOver) && p.state == waitPromotion {
 		m.promotionSeen(p, i)
 		return
 	}
-	// Another Sentinel's failover may be announced meanwhile.
+	// Meanwhile another Sentinel may announce its failover.
 	wait := 4 * m.publish
 	if !i.is(promoted) && m.looksSane(p) && m.upFor(i, wait) && m.now-i.roleSince > wait && m.sendReplicaOf(i, &p.at) {
 		m.emit(logging.LevelNotice, "+convert-to-slave", i, "")

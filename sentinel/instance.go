@@ -8,7 +8,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// kind is the kind of an instance.
+// A kind is the kind of an instance.
 type kind uint8
 
 const (
@@ -71,7 +71,7 @@ type Instance struct {
 	saysPrimary bool // its last INFO has the role of a primary
 	roleSince   int64
 
-	// Of a replica, from its INFO.
+	// These fields are a replica's, from its INFO.
 	linkDown       int64 // ms
 	priority       int64
 	announced      bool
@@ -83,7 +83,7 @@ type Instance struct {
 	reconfSentAt   int64
 	readingDelayed bool // an INFO waits for names
 
-	// Of a primary.
+	// These fields are a primary's.
 	sentinels, replicas table
 	quorum              int64
 	acks                int // how many replicas its replies wait for, by its last INFO
@@ -109,7 +109,7 @@ type Instance struct {
 	chosen          *Instance // the replica that is promoted
 }
 
-// A rename is one of sentinel rename-command.
+// A rename is one line of sentinel rename-command.
 type rename struct{ from, to string }
 
 // group returns the primary that the instance belongs to.
@@ -122,7 +122,7 @@ func (i *Instance) group() *Instance {
 
 func (i *Instance) is(f flags) bool { return i.flags&f != 0 }
 
-// command returns the instance's name for a command.
+// command returns the name under which the instance knows a command.
 func (i *Instance) command(name string) string {
 	for _, r := range i.group().renamed {
 		if strings.EqualFold(r.from, name) {
@@ -223,7 +223,7 @@ func (m *Machine) release(i *Instance) {
 	}
 }
 
-// findSentinel finds a Sentinel by its address and id; an empty one of them is ignored.
+// findSentinel finds a Sentinel by its address and id. If one of them is empty, it is ignored.
 func (m *Machine) findSentinel(p *Instance, at *address, id string) *Instance {
 	for _, s := range p.sentinels.list {
 		if (id == "" || s.runID == id) && (at == nil || s.at.same(*at)) {
@@ -233,7 +233,7 @@ func (m *Machine) findSentinel(p *Instance, at *address, id string) *Instance {
 	return nil
 }
 
-// removeSentinel removes the Sentinel with that id. It returns whether there was one.
+// removeSentinel removes the Sentinel with that id. It reports whether there was one.
 func (m *Machine) removeSentinel(p *Instance, id string) bool {
 	s := m.findSentinel(p, nil, id)
 	if s == nil || id == "" {
@@ -260,7 +260,7 @@ func (m *Machine) reset(p *Instance, keepSentinels bool) {
 	p.roleSince, p.saysPrimary = m.now, true
 }
 
-// changeAddress switches a primary to another server. Its old address becomes one of its replicas.
+// changeAddress switches a primary to another server. The primary's old address becomes one of its replicas.
 //
 // Errors: an unknown host name. Then nothing has changed.
 func (m *Machine) changeAddress(p *Instance, host string, port int) error {
@@ -288,7 +288,7 @@ func (m *Machine) changeAddress(p *Instance, host string, port int) error {
 	return nil
 }
 
-// current returns the primary's address. As soon as the promotion is known, this is the chosen replica's.
+// current returns the primary's address. Once a promotion is known, this is the chosen replica's address.
 func (p *Instance) current() address {
 	if p.is(failingOver) && p.chosen != nil && p.state >= reconfReplicas {
 		return p.chosen.at
@@ -306,7 +306,7 @@ func (p *Instance) spreadDownAfter() {
 	}
 }
 
-// upFor reports whether the instance was not down in the last ms, neither subjectively nor objectively.
+// upFor reports whether the instance was neither subjectively nor objectively down in the last ms milliseconds.
 func (m *Machine) upFor(i *Instance, ms int64) bool {
 	last := max(i.downSince, i.odownSince)
 	return last == 0 || m.now-last > ms

@@ -9,9 +9,11 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A link holds the connections to one server: one for commands and, for primaries and replicas, one that is subscribed.
+// A link holds the connections to one server: one for commands and, for primaries and replicas, one with a
+// subscription.
 //
-// A Sentinel that watches several primaries has one shared link for all of them. One PING serves all.
+// Another Sentinel may watch several primaries, with an instance for each. They share one link, and one PING serves
+// all.
 type link struct {
 	owners       int
 	disconnected bool
@@ -28,7 +30,7 @@ type link struct {
 	triedAt      int64 // the last attempt to connect
 }
 
-// pendingMax is how many replies may be missing for each owner of a link. Beyond it no PING, INFO or hello is sent.
+// pendingMax is how many replies may be outstanding for each owner of a link. Beyond it no PING, INFO or hello is sent.
 const pendingMax = 100
 
 // A Wire is one connection of a link.
@@ -63,8 +65,8 @@ func (m *Machine) newLink() *link {
 	return l
 }
 
-// revive resets the link as if the server had just answered. It counts as waiting for a PING, so that a server that
-// never connects is noticed.
+// revive resets the link as if the server had just replied. The link counts as waiting for a PING, so that a server
+// that never connects is noticed.
 func (l *link) revive(nowMs int64) {
 	l.pingingSince, l.pingedAt, l.availableAt, l.pongAt = nowMs, 0, nowMs, nowMs
 }
@@ -104,7 +106,7 @@ func (l *link) leave() {
 	}
 }
 
-// share makes a Sentinel that another primary also knows use that link.
+// share makes s use the link of the same Sentinel under another primary.
 func (m *Machine) share(s *Instance) {
 	if s.runID == "" || s.link.owners > 1 {
 		return
@@ -152,7 +154,7 @@ func (m *Machine) connect(i *Instance) {
 		m.dial(i)
 		return
 	}
-	// The server may have another address now.
+	// The server may have another address by now.
 	m.withNames(func() {
 		if i.gone || i.link != l {
 			return
@@ -215,7 +217,7 @@ func (w *Wire) send(of *Instance, to what, words ...string) {
 	w.conn.Send(words...)
 }
 
-// request sends a command to an instance. It returns false if it is not connected.
+// request sends a command to an instance. It returns false if the instance is not connected.
 func (m *Machine) request(i *Instance, to what, name string, args ...string) bool {
 	w := i.link.commands
 	if w == nil || w.conn == nil {
@@ -242,7 +244,8 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	if l.disconnected || l.pending >= pendingMax*int64(l.owners) {
 		return
 	}
-	// A replica gets INFO more often while its primary is down or failing over, and while it has no link to it.
+	// A replica gets INFO more often while its primary is down or failing over, and while its link to the primary is
+	// down.
 	info := m.info
 	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0) {
 		info = min(info, 1000)
@@ -259,7 +262,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	}
 }
 
-// sendHello sends this Sentinel's hello to an instance, and so to every Sentinel subscribed there.
+// sendHello sends this Sentinel's hello to an instance, and so to every Sentinel that is subscribed there.
 func (m *Machine) sendHello(i *Instance) {
 	w := i.link.commands
 	if i.link.disconnected || w == nil {
@@ -332,7 +335,7 @@ func (m *Machine) received(w *Wire, v respclient.Value) {
 	}
 }
 
-// message handles a message of the channel. Each one is a sign of life, even our own.
+// message handles a message of the channel. Each message is a sign of life, even one of this Sentinel.
 func (m *Machine) message(w *Wire, v respclient.Value) {
 	w.link.heardAt = m.now
 	if v.Kind != '*' && v.Kind != '>' || len(v.Elems) != 3 || v.Elems[0].Text != "message" || v.Elems[2].Kind != '$' {
@@ -343,7 +346,7 @@ func (m *Machine) message(w *Wire, v respclient.Value) {
 	}
 }
 
-// ponged handles the reply to a PING. If a script keeps the instance busy, it gets SCRIPT KILL, once.
+// ponged handles the reply to a PING. If a script keeps the instance busy, the instance gets SCRIPT KILL, once.
 func (m *Machine) ponged(i *Instance, l *link, v respclient.Value) {
 	if v.Kind == '+' || v.Kind == '-' {
 		switch {

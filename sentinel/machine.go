@@ -2,7 +2,7 @@
 //
 // Owner: the turn owns the [Machine]. The goroutines of [Net] and of scripts report to it in turns.
 // Never: the Machine opens a socket, waits, reads a clock or makes its own random numbers.
-// Start here; instance.go has what is watched; down.go, vote.go and failover.go decide; net.go has the sockets.
+// Start here; instance.go has the watched instances; down.go, vote.go and failover.go decide; net.go has the sockets.
 package sentinel
 
 import (
@@ -12,8 +12,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Machine is one Sentinel: its knowledge and its decisions. Everything depends on its calls, their times and the
-// given random numbers, so that a simulator can run many Machines.
+// A Machine is one Sentinel: its knowledge and its decisions. These depend only on its calls, their times and the given
+// random numbers, so that a simulator can run many Machines.
 //
 // sentinel.M1. One goroutine at a time calls a Machine. No method of Outside calls it back directly.
 // sentinel.M2. Save has put a vote or an epoch on disk before it is used.
@@ -53,9 +53,9 @@ type Machine struct {
 
 // Outside is a Machine's access to the world. Only Save and LookupNow block.
 type Outside interface {
-	// Dial starts a connection. Requests may be sent at once; they leave when it is connected.
+	// Dial starts a connection. Requests may be sent at once; they are written when the connection is open.
 	Dial(w *Wire, ip string, port int) Conn
-	// Lookup resolves a host name; Resolved gets the answer.
+	// Lookup resolves a host name. The result goes to Machine.Resolved.
 	Lookup(host string)
 	// LookupNow resolves a name while the configuration is read.
 	LookupNow(host string) (ip string, ok bool)
@@ -107,7 +107,7 @@ const desyncMs = 1000
 // helloChannel is the channel for hellos.
 const helloChannel = "__sentinel__:hello"
 
-// New returns a Machine that watches nothing yet. Call Configure, then Start.
+// New returns a Machine that watches nothing yet. The caller then calls Configure and Start.
 func New(out Outside, rng *rand.Rand, nowMs int64) *Machine {
 	return &Machine{
 		Periods: defaultPeriods(), out: out, rng: rng, now: nowMs, lastTick: nowMs,
@@ -115,7 +115,7 @@ func New(out Outside, rng *rand.Rand, nowMs int64) *Machine {
 	}
 }
 
-// Start ends the configuration: it makes an id if there is none, and announces each primary.
+// Start ends the configuration. It makes an id if there is none, and announces each primary.
 //
 // Errors: those of Save, if a new id had to be written.
 func (m *Machine) Start(nowMs int64) error {
@@ -170,7 +170,7 @@ func (m *Machine) Tick(nowMs int64) {
 }
 
 // checkTilt enters TILT when the clock has jumped, or when this Sentinel was stopped for a while. Timeouts in that time
-// say nothing about other servers.
+// mean nothing about other servers.
 func (m *Machine) checkTilt() {
 	passed := m.now - m.lastTick
 	m.lastTick = m.now
@@ -180,7 +180,7 @@ func (m *Machine) checkTilt() {
 	}
 }
 
-// look does one instance's periodic work: first it asks the server, then it decides about it.
+// look does one instance's periodic work: it sends what is due to the server, then decides about the instance.
 func (m *Machine) look(i *Instance) {
 	if i.gone {
 		return
@@ -227,7 +227,7 @@ func (m *Machine) Received(w *Wire, v respclient.Value, nowMs int64) {
 	}
 }
 
-// Lost tells that a connection is gone, or could not be opened.
+// Lost notes that a connection is gone, or could not be opened.
 func (m *Machine) Lost(w *Wire, why string, nowMs int64) {
 	m.now = nowMs
 	if w.conn == nil || m.stopped {

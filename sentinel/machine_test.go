@@ -21,7 +21,7 @@ func newTestMachine(t *testing.T, lines ...Directive) *testMachine {
 	return &testMachine{m, q, 1_000_000}
 }
 
-// pass lets time pass in ticks. Every PING and hello gets a reply, and INFO the reply of info, unless info is nil.
+// pass lets time pass in ticks. Every PING and hello gets a reply. INFO gets the reply of info, unless info is nil.
 func (b *testMachine) pass(ms int64, ping string, info func(i *Instance) string) {
 	for end := b.now + ms; b.now < end; b.now += 100 {
 		for _, w := range slices.Clone(b.q.conns) {
@@ -56,8 +56,8 @@ func (b *testMachine) has(event string) bool {
 	return slices.ContainsFunc(b.q.events, func(e string) bool { return strings.HasPrefix(e, event) })
 }
 
-// TestBusyScriptIsKilledOnce: a server that is down because a script runs gets one SCRIPT KILL each time it goes down.
-// Renamed commands are sent with their new names.
+// TestBusyScriptIsKilledOnce: a server that is down because of a running script gets one SCRIPT KILL each time it goes
+// down. Renamed commands are sent with their new names.
 func TestBusyScriptIsKilledOnce(t *testing.T) {
 	b := newTestMachine(t, Directive{"down-after-milliseconds", "m", "3000"},
 		Directive{"rename-command", "m", "SCRIPT", "SCRIBE"})
@@ -77,7 +77,7 @@ func TestBusyScriptIsKilledOnce(t *testing.T) {
 }
 
 // TestNoConfigurationIsAheadOfTheEpoch: a peer's configuration with a later epoch raises this Sentinel's epoch. So the
-// next failover has a later epoch still.
+// next failover has an even later epoch.
 func TestNoConfigurationIsAheadOfTheEpoch(t *testing.T) {
 	m, q := watching(t)
 	m.Hello("10.0.0.5,26379,"+strings.Repeat("c", 40)+",3,m,10.0.0.2,6379,7", 1_000_000)
@@ -98,7 +98,7 @@ func TestLoadingServerIsThere(t *testing.T) {
 	}
 }
 
-// TestTilt: after a jump of the clock nothing is decided for a while.
+// TestTilt: for a while after a jump of the clock, no decisions are made.
 func TestTilt(t *testing.T) {
 	b := newTestMachine(t, Directive{"down-after-milliseconds", "m", "3000"})
 	b.pass(2000, "PONG", nil)
@@ -116,7 +116,7 @@ func TestTilt(t *testing.T) {
 	}
 }
 
-// TestVoteIsWrittenFirst: a vote is on disk before it is sent. One that cannot be written is not given.
+// TestVoteIsWrittenFirst: a vote is on disk before it is sent. A vote that cannot be written is not given.
 func TestVoteIsWrittenFirst(t *testing.T) {
 	b := newTestMachine(t)
 	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
@@ -146,8 +146,8 @@ func ofReplica(priority int, offset int64, runID string, linkDownSeconds int64) 
 		runID, linkDownSeconds, offset, priority)
 }
 
-// TestChoice: the replica with the lowest priority is promoted, then the largest offset, then the smallest run id. One
-// with priority 0, or too long without its primary, never is.
+// TestChoice: the replica with the lowest priority is promoted, then the largest offset, then the smallest run id. A
+// replica with priority 0, or too long without its primary, is never promoted.
 func TestChoice(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 	for name, infos := range map[string][3]string{
@@ -172,8 +172,8 @@ func TestChoice(t *testing.T) {
 	}
 }
 
-// TestChoiceKeepsConfirmedWrites: if replies wait for replicas, the largest offset wins before the priority. It does so
-// only among as many replicas as one of them must have every confirmed write.
+// TestChoiceKeepsConfirmedWrites: if replies wait for replicas, the largest offset comes before the priority. For that,
+// enough replicas must be known that one of them certainly has every confirmed write.
 func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 	whole := [3]string{ofReplica(1, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(1, 9, b, 0)}
@@ -271,8 +271,8 @@ type scripted struct {
 func (s *scripted) StartScript(job int, _ []string) { s.started = append(s.started, job) }
 func (s *scripted) KillScript(job int)              { s.killed = append(s.killed, job) }
 
-// TestScripts: 256 may wait, 16 run at a time, and one that runs for a minute is killed. Exit code 1 is tried again,
-// ten times in all, later each time.
+// TestScripts: 256 scripts may wait, 16 run at a time, and a script that runs for a minute is killed. After exit code 1
+// a script is retried, ten times in all, with a longer delay each time.
 func TestScripts(t *testing.T) {
 	b := newTestMachine(t)
 	out := &scripted{}
@@ -331,7 +331,8 @@ type named struct {
 
 func (n *named) Lookup(host string) { n.asked = append(n.asked, host) }
 
-// TestNamesAreNotWaitedFor: a hello with host names counts when they are resolved. The Sentinel does not wait for them.
+// TestNamesAreNotWaitedFor: a hello with host names is used once they are resolved. The Sentinel does not wait for
+// them.
 func TestNamesAreNotWaitedFor(t *testing.T) {
 	b := newTestMachine(t, Directive{"resolve-hostnames", "yes"})
 	out := &named{}
@@ -361,8 +362,8 @@ func TestNamesAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestSentinelsAreBounded: hellos of invented Sentinels cost only a bounded number of entries. Known Sentinels are
-// still heard.
+// TestSentinelsAreBounded: hellos of invented Sentinels cost only a bounded number of entries. Hellos of known
+// Sentinels are still handled.
 func TestSentinelsAreBounded(t *testing.T) {
 	b := newTestMachine(t)
 	p := b.primaries.list[0]

@@ -48,8 +48,8 @@ func (m *Machine) ipOf(host string) (string, bool) {
 	return n.ip, true
 }
 
-// withNames calls then after the names in hosts have been looked up, successfully or not. It calls then at once if all
-// were looked up in the last second.
+// withNames calls then after the names in hosts have been looked up, successfully or not. If all of them were looked up
+// in the last second, it calls then at once.
 func (m *Machine) withNames(then func(), hosts ...string) {
 	for i, host := range hosts {
 		if _, ok := literal(host); ok || !m.resolve || host == "" {
@@ -107,7 +107,7 @@ func (m *Machine) Resolved(host, ip string, nowMs int64) {
 	}
 }
 
-// address makes an address. With unresolved it accepts a name whose IP is not known yet: later lookups find it.
+// address makes an address. With unresolved it accepts a name whose IP is not known yet; later lookups find the IP.
 //
 // Errors: errPort, errUnresolved.
 func (m *Machine) address(host string, port int, unresolved bool) (address, error) {

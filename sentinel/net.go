@@ -19,8 +19,8 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// A Net is the Outside of a real Machine: sockets, names, scripts and the clock. In turns only Save blocks and, while
-// the configuration is read, LookupNow.
+// A Net is the Outside of a real Machine: sockets, names, scripts and the clock. In turns, only Save blocks, and
+// LookupNow while the configuration is read.
 type Net struct {
 	Parts
 	machine *Machine
@@ -171,7 +171,7 @@ func (b *boundedConn) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// write is the writing goroutine.
+// write is the loop of the writing goroutine.
 func (c *wireConn) write(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +235,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// notRun is the exit code of a script that could not be started. It is not tried again.
+// notRun is the exit code of a script that could not be started. It is not retried.
 const notRun = 2
 
 func (n *Net) StartScript(job int, argv []string) {

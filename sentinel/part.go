@@ -17,10 +17,10 @@ import (
 	"spindle/internal/setting"
 )
 
-// defaultPort is where a Sentinel listens unless it is told otherwise.
+// defaultPort is the port of a Sentinel without another setting.
 const defaultPort = "26379"
 
-// Defaults gives settings the values that a Sentinel begins with.
+// Defaults gives settings the default values of a Sentinel.
 func Defaults(r *setting.Registry) error {
 	for name, value := range map[string]string{"port": defaultPort, "protected-mode": "no"} {
 		if err := r.Lookup(name).Set([]string{value}, setting.FromFile); err != nil {
@@ -45,7 +45,7 @@ func CheckFile(file string, log *logging.Logger) error {
 	return nil
 }
 
-// Families are those rows of all families that a Sentinel has, and its own.
+// Families returns the rows of all families that a Sentinel has, and the Sentinel's own.
 func (s *Commands) Families(all []command.Family) []command.Family {
 	family := s.Family()
 	for i := range all {
@@ -63,12 +63,12 @@ func (s *Commands) Families(all []command.Family) []command.Family {
 	return append(all, family)
 }
 
-// Sections are the sections of a Sentinel's INFO.
+// Sections returns the names of the sections in a Sentinel's INFO.
 func Sections() []string { return []string{"Server", "Clients", "Stats", "CPU", "Sentinel"} }
 
 // ReadLines reads the lines of the configuration file.
 //
-// Errors: a line that is wrong.
+// Errors: an invalid line.
 func (n *Net) ReadLines(lines []config.Line) (err error) {
 	directives := make([]Directive, len(lines))
 	for i, line := range lines {
@@ -81,10 +81,10 @@ func (n *Net) ReadLines(lines []config.Line) (err error) {
 	return err
 }
 
-// Run has the Sentinel work until stop is closed.
+// Run runs the Sentinel until stop is closed.
 func (n *Net) Run(stop <-chan struct{}) {
 	for {
-		// The pause varies, so that Sentinels that began together do not stand for election together.
+		// The pause varies, so that Sentinels that started together do not start elections together.
 		timer := time.NewTimer(time.Second / time.Duration(10+rand.IntN(10)))
 		select {
 		case <-stop:

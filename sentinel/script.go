@@ -24,7 +24,7 @@ const (
 	scriptTries  = 10
 )
 
-// schedule queues a run. If too many wait, it drops the oldest one that does not run.
+// schedule queues a run. If too many wait, it drops the oldest one that is not running.
 func (m *Machine) schedule(argv ...string) {
 	m.lastJob++
 	m.scripts = append(m.scripts, &job{id: m.lastJob, argv: argv})
@@ -63,7 +63,7 @@ func (m *Machine) killScripts() {
 	}
 }
 
-// ScriptStarted tells the process id of a job.
+// ScriptStarted reports the process id of a job.
 func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
 	m.now = nowMs
 	if j := m.job(id); j != nil {
@@ -72,8 +72,8 @@ func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
 	}
 }
 
-// ScriptEnded tells how a run ended: with an exit code, or by signal if that is not 0. After a signal or code 1 it is
-// tried again, each time later.
+// ScriptEnded reports how a run ended: with an exit code, or by a signal if signal is not 0. After a signal or code 1
+// the script is retried, with a longer delay each time.
 func (m *Machine) ScriptEnded(id, code, signal int, nowMs int64) {
 	m.now = nowMs
 	j := m.job(id)

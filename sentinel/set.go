@@ -10,7 +10,7 @@ import (
 	"spindle/internal/number"
 )
 
-// An option is one of SENTINEL SET's. The log does not show the value of a secret one.
+// An option is one of SENTINEL SET's options. The log does not show the value of a secret option.
 type option struct {
 	name   string
 	secret bool
@@ -29,7 +29,7 @@ func atLeast(least int64, to func(p *Instance) *int64) func(m *Machine, p *Insta
 	}
 }
 
-// script returns a setter for a program's path; an empty one removes it.
+// script returns a setter for a program's path. An empty path removes the program.
 func script(refusal error, to func(p *Instance) *string) func(m *Machine, p *Instance, value string) error {
 	return func(m *Machine, p *Instance, value string) error {
 		if m.denyScripts {
@@ -67,7 +67,7 @@ var options = []option{
 	{"master-reboot-down-after-period", false, atLeast(0, func(p *Instance) *int64 { return &p.rebootDownAfter })},
 }
 
-// set is SENTINEL SET name option value… As in Redis, the options before a wrong one are set.
+// set runs SENTINEL SET name option value… As in Redis, the options before a wrong one are set.
 func (s *Commands) set(c *command.Context, m *Machine, p *Instance) error {
 	changed := false
 	err := s.setAll(c, m, p, &changed)
@@ -110,7 +110,8 @@ func (s *Commands) setAll(c *command.Context, m *Machine, p *Instance, changed *
 	return nil
 }
 
-// rename sends a command to the primary and its replicas under another name. The same name again ends that.
+// rename makes the Sentinel send a command to the primary and its replicas under another name. If both names are the
+// same, the renaming ends.
 func (p *Instance) rename(option, from, to string) error {
 	for _, empty := range []string{from, to} {
 		if empty == "" {
@@ -124,7 +125,7 @@ func (p *Instance) rename(option, from, to string) error {
 	return nil
 }
 
-// A parameter is one of SENTINEL CONFIG's.
+// A parameter is one of SENTINEL CONFIG's parameters.
 type parameter struct {
 	name  string
 	get   func(s *Commands) string
@@ -169,7 +170,7 @@ var parameters = []parameter{
 		set: func(s *Commands, value string) error { return s.SetLogLevel(value) }},
 }
 
-// config is SENTINEL CONFIG GET pattern…, and SENTINEL CONFIG SET name value…, which sets all or none.
+// config runs SENTINEL CONFIG GET pattern…, and SENTINEL CONFIG SET name value…, which sets all or none.
 func (s *Commands) config(c *command.Context) error {
 	s.begin()
 	switch {

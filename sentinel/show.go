@@ -9,7 +9,7 @@ import (
 	"spindle/internal/info"
 )
 
-// flagNames are the words of the field flags, in their order. An empty one is the instance's kind.
+// flagNames are the words of the field flags, in their order. An empty word stands for the instance's kind.
 var flagNames = []struct {
 	flag flags
 	word string
@@ -55,7 +55,7 @@ func (s *sheet) int(name string, value int64) {
 	s.n++
 }
 
-// display replies a map of all facts about the instance.
+// display replies with a map of all facts about the instance.
 func (m *Machine) display(c *command.Context, i *Instance) {
 	s, begin := &sheet{c: c}, c.Reply.Mark()
 	since := func(ms int64) int64 {
@@ -145,13 +145,13 @@ func orUnknown(text string) string {
 	return text
 }
 
-// show is SENTINEL MASTER name.
+// show runs SENTINEL MASTER name.
 func (s *Commands) show(c *command.Context, m *Machine, p *Instance) error {
 	m.display(c, p)
 	return nil
 }
 
-// masters is SENTINEL MASTERS.
+// masters runs SENTINEL MASTERS.
 func (s *Commands) masters(c *command.Context) error {
 	m := s.begin()
 	c.Reply.Array(m.primaries.len())
@@ -161,7 +161,7 @@ func (s *Commands) masters(c *command.Context) error {
 	return nil
 }
 
-// replicas is SENTINEL REPLICAS name, and SLAVES. Replicas with replica-announced no are left out.
+// replicas runs SENTINEL REPLICAS name, and SLAVES. It leaves out replicas with replica-announced no.
 func (s *Commands) replicas(c *command.Context, m *Machine, p *Instance) error {
 	begin, n := c.Reply.Mark(), 0
 	for _, r := range p.replicas.list {
@@ -174,7 +174,7 @@ func (s *Commands) replicas(c *command.Context, m *Machine, p *Instance) error {
 	return nil
 }
 
-// sentinels is SENTINEL SENTINELS name.
+// sentinels runs SENTINEL SENTINELS name.
 func (s *Commands) sentinels(c *command.Context, m *Machine, p *Instance) error {
 	c.Reply.Array(p.sentinels.len())
 	for _, each := range p.sentinels.list {
@@ -183,7 +183,7 @@ func (s *Commands) sentinels(c *command.Context, m *Machine, p *Instance) error 
 	return nil
 }
 
-// infoCache is SENTINEL INFO-CACHE name….
+// infoCache runs SENTINEL INFO-CACHE name….
 // Replies: for each known primary its name, then its last INFO and those of its replicas, each with its age in ms.
 func (s *Commands) infoCache(c *command.Context) error {
 	m := s.begin()
@@ -223,7 +223,7 @@ func (m *Machine) cached(c *command.Context, i *Instance) {
 
 func matches(pattern, text string) bool { return glob.Match([]byte(pattern), []byte(text)) }
 
-// Section is INFO sentinel.
+// Section returns INFO sentinel.
 func (m *Machine) Section() info.Section {
 	return info.Section{Name: "Sentinel", Fields: []info.Field{
 		info.Int("sentinel_masters", func() int64 { return int64(m.primaries.len()) }),

@@ -93,7 +93,7 @@ func (w *simHost) boot() {
 	w.host.After(n.Rand.Int64N(100), tick)
 }
 
-// answer returns a Sentinel's reply to another.
+// answer returns a Sentinel's reply to another Sentinel.
 func (w *simHost) answer(m *Machine, words []string) respclient.Value {
 	switch words[0] {
 	case "PING":
@@ -264,7 +264,7 @@ func (s *simServer) info() string {
 	return b.String()
 }
 
-// A sim is one run.
+// A sim is one run of the simulation.
 type sim struct {
 	net       *simnet.Net
 	sentinels []*simHost
@@ -338,7 +338,7 @@ func (s *sim) heard(w *simHost, event, text string) {
 	}
 }
 
-// check checks over all Sentinels that one epoch's configuration has one address.
+// check checks, over all Sentinels, that the configuration of one epoch has one address.
 func (s *sim) check() {
 	for _, w := range s.sentinels {
 		p := w.machine.primaries.find("m")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// simSeeds returns how many seeds are played: 200, or as many as SPINDLE_SENTINEL_SEEDS says.
+// simSeeds returns how many seeds are played: SPINDLE_SENTINEL_SEEDS, or 200.
 func simSeeds() uint64 {
 	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_SENTINEL_SEEDS"), 10, 32); err == nil && n > 0 {
 		return n
@@ -24,7 +24,8 @@ func play(seed uint64, forgets bool) *sim {
 }
 
 // TestSimulation: hosts are cut off, crash, stop, or cannot write. Still no epoch has two leaders and no Sentinel votes
-// twice. In the end all agree on one primary, which all others follow. A failure prints the seed that replays it.
+// twice. In the end all Sentinels agree on one primary, which all other servers follow. A failure prints the seed that
+// replays it.
 func TestSimulation(t *testing.T) {
 	failovers, began := 0, time.Now()
 	n := simSeeds()

@@ -12,7 +12,7 @@ import (
 // A Directive is a line of sentinel.conf that begins with the word sentinel, without that word.
 type Directive []string
 
-// A DirectiveError is the error for an invalid line. Index is the directive's in Configure's list.
+// A DirectiveError is the error for an invalid line. Index is the directive's index in Configure's list.
 type DirectiveError struct {
 	Index  int
 	Reason string
@@ -67,7 +67,7 @@ var general = map[string]func(m *Machine, value string) error{
 	"announce-hostnames": func(m *Machine, v string) error { return yesNo(&m.announceNames, v, errAnnounceYesNo) },
 }
 
-// ofPrimary are the directives that name a primary first, with the number of words after the name.
+// ofPrimary are the directives whose first argument is a primary, with the number of words after its name.
 var ofPrimary = map[string]struct {
 	words int
 	set   func(m *Machine, p *Instance, v []string) error
@@ -186,7 +186,7 @@ func parseEpoch(text string) (uint64, error) {
 }
 
 // Configure reads the lines of sentinel.conf. It reads directives for all primaries first, then creates the primaries,
-// then reads their directives. So the order of the lines is free.
+// then reads their directives. So the lines may come in any order.
 //
 // Errors: *DirectiveError.
 func (m *Machine) Configure(lines []Directive) error {
@@ -339,7 +339,7 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 	}
 }
 
-// fileAddress returns an address for the file: the name if the IP is unknown.
+// fileAddress returns an address for the file. It is the host name if the IP is unknown.
 func (m *Machine) fileAddress(a address) string {
 	if shown := m.shown(a); shown != "" {
 		return shown

@@ -32,14 +32,15 @@ func (m *Machine) vote(p *Instance, epoch uint64, candidate string) (leader stri
 	}
 	m.say(logging.LevelWarning, "+vote-for-leader", p, p.leader+" "+strconv.FormatUint(epoch, 10))
 	if !strings.EqualFold(candidate, m.id) {
-		// The candidate gets time to fail over before this Sentinel tries itself.
+		// The candidate gets time to fail over before this Sentinel tries its own failover.
 		p.failoverStart = m.now + m.rng.Int64N(desyncMs)
 	}
 	return p.leader, p.leaderEpoch
 }
 
-// elected returns the Sentinel that won an epoch, or "". The winner has the votes of a majority of all known Sentinels,
-// and at least quorum votes. If this Sentinel has not voted, it votes here: for the leader so far, or for itself.
+// elected returns the Sentinel that has won an epoch, or "". The winner has the votes of a majority of all known
+// Sentinels, and at least quorum votes. If this Sentinel has not voted, it votes now, for the leader so far or for
+// itself.
 func (m *Machine) elected(p *Instance, epoch uint64) string {
 	votes := map[string]int64{}
 	winner, most := "", int64(0)

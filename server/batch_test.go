@@ -11,7 +11,7 @@ import (
 	"spindle/protocol"
 )
 
-// A caller is a client without a socket: what it sends goes through a parser and the core, as from a loop.
+// A caller is a client without a socket. Its requests go through a parser and the core, as they do from a loop.
 type caller struct {
 	t       testing.TB
 	in      *instance
@@ -25,8 +25,8 @@ func newCaller(t testing.TB, in *instance) *caller {
 	return &caller{t: t, in: in, session: session}
 }
 
-// send serves one buffer of whole requests, as a batch each time Parse returns, and gives the replies: until the next
-// send.
+// send serves one buffer of whole requests, as a batch for each return of Parse. It returns the replies, which are
+// valid until the next send.
 func (c *caller) send(buf []byte) []byte {
 	c.reply.B = c.reply.B[:0]
 	for len(buf) > 0 {
@@ -60,10 +60,10 @@ func (quietConn) LastActive() int64         { return 0 }
 func (quietConn) Resume()                   {}
 func (quietConn) Loop() protocol.Loop       { return nil }
 
-// words is one request of a line's words.
+// words returns one request with the words of a line.
 func words(line string) []byte { return protocol.AppendCommand(nil, bytes.Fields([]byte(line))) }
 
-// savings are the replies of BGSAVE. The time decides between them.
+// savings are the possible replies of BGSAVE. The time decides between them.
 var savings = regexp.MustCompile("[+]Background saving (started|scheduled)|-ERR Background save already in progress")
 
 // TestPipelinesAreSequences: a pipeline has the same replies and data as its requests one by one. The server remembers
@@ -176,8 +176,8 @@ func TestPipelinesAtNodesBounds(t *testing.T) {
 	}
 }
 
-// TestPipelinesReplaceLists: the remembered end of a list is not used for a list that has replaced it. The new list has
-// the same block in the table, and in time a root at the same address.
+// TestPipelinesReplaceLists: the server does not use the remembered end of a list for a list that has replaced it. The
+// new list has the same block in the table, and in time a root at the same address.
 func TestPipelinesReplaceLists(t *testing.T) {
 	c := newCaller(t, assembled(t, "--list-max-listpack-size", "5"))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -198,8 +198,8 @@ func TestPipelinesReplaceLists(t *testing.T) {
 	}
 }
 
-// BenchmarkBatch is what a loop does with a pipeline of sixteen requests between reading and writing: parse, serve,
-// reply. Watch ns/request.
+// BenchmarkBatch is a loop's work on a pipeline of sixteen requests between reading and writing: parse, serve, reply.
+// Watch ns/request.
 func BenchmarkBatch(b *testing.B) {
 	for _, line := range []string{
 		"PING", "SET key:# xxx", "GET key:#", "INCR counter", "LPUSH list xxx", "RPUSH list xxx", "LPOP full", "RPOP full",
@@ -210,7 +210,7 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// refilled is how many batches of pops go by before the list is filled again.
+// refilled is how many batches of pops run before the list is filled again.
 const refilled = 1 << 17
 
 func benchmarkBatch(b *testing.B, line string) {

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// TestServesWhileANameIsLookedUp: CONFIG SET bind with a name that no name server answers for delays its client alone.
+// TestServesWhileANameIsLookedUp: CONFIG SET bind with a name that no name server resolves delays only its own client.
 // That client does not count as blocked.
 func TestServesWhileANameIsLookedUp(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes questions and does not answer

@@ -15,9 +15,9 @@ import (
 	"spindle/replication"
 )
 
-// This server as a node of a cluster.
+// This file makes this server a node of a cluster.
 
-// modeOf is what INFO, HELLO and the log call the way this server runs.
+// modeOf returns the word of INFO, HELLO and the log for the mode of this server.
 func modeOf(sentinel, cluster bool) string {
 	switch {
 	case sentinel:
@@ -28,7 +28,7 @@ func modeOf(sentinel, cluster bool) string {
 	return "standalone"
 }
 
-// clusterPart is the node of a cluster. Outside cluster mode it answers commands and INFO alone.
+// clusterPart is the node of a cluster. Outside cluster mode it only has commands and INFO.
 func (in *instance) clusterPart() *part.Part {
 	return &part.Part{Name: "cluster", Rows: append(in.clustering.Rows(), in.moving.Rows()...),
 		Join: func(p *part.Part) error {
@@ -94,7 +94,7 @@ func (in *instance) joinCluster(p *part.Part) {
 	p.Loaded, p.Stop = func() { in.mover.Loaded(); c.Start() }, func() { in.mover.Stop(); c.Stop() }
 }
 
-// logged writes an error to the log.
+// logged logs err and returns config.ErrLogged. It returns nil if err is nil.
 func logged(log *logging.Logger, err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,7 @@ func load(t testing.TB, registry *setting.Registry, text string, options ...stri
 	return config.Load(registry, args, strings.NewReader(text), config.Options{})
 }
 
-// TestConfigValues is text, and what some settings are afterwards.
+// TestConfigValues has configuration texts, and the values of some settings after them.
 func TestConfigValues(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"one.conf": "hz 30\n", "two.conf": "HZ 31\nmaxmemory 1k",
@@ -68,7 +68,7 @@ func TestConfigValues(t *testing.T) {
 		{"include in the middle", "include one.conf\nhz 20\n", nil, map[string]string{"hz": "20"}},
 		{"include many", "include t*.conf\ninclude nosuch*\n", nil, map[string]string{"hz": "31", "maxmemory": "1000"}},
 		{"cluster has one database", "cluster-enabled yes\ndatabases 9\n", nil, map[string]string{"databases": "1"}},
-		// Stays last: it leaves the folder.
+		// This case stays last, because it leaves the folder.
 		{"dir moves relative names", "dir sub\ninclude three.conf\n", nil, map[string]string{"hz": "33"}},
 	} {
 		registry := newRegistry(t)
@@ -83,7 +83,7 @@ func TestConfigValues(t *testing.T) {
 	}
 }
 
-// TestConfigErrors is text, and what the process says before it ends.
+// TestConfigErrors has configuration texts, and the process's last words for them.
 func TestConfigErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{"bad.conf": "\nhz x\n", "loop.conf": "include loop.conf\n"} {
@@ -181,7 +181,7 @@ func TestDirectives(t *testing.T) {
 	}
 }
 
-// TestDistributionConfig takes the configuration that Debian's redis package installs, if this host has it, as it is.
+// TestDistributionConfig reads the unchanged configuration of Debian's redis package, if this host has it.
 func TestDistributionConfig(t *testing.T) {
 	const path = "/etc/redis/redis.conf"
 	b, err := os.ReadFile(path)
@@ -189,7 +189,7 @@ func TestDistributionConfig(t *testing.T) {
 		t.Skipf("no configuration of Debian's redis package is here: make deps installs it: %v", err)
 	}
 	t.Chdir(t.TempDir())
-	// Two lines name folders of the package, which this user may not write to.
+	// Two lines name folders of the package, to which this user may not write.
 	text := strings.NewReplacer("\ndir /var/lib/redis", "\ndir .",
 		"\nlogfile /var/log/redis/redis-server.log", "\nlogfile ./log").Replace(string(b))
 	registry := newRegistry(t)
@@ -201,7 +201,7 @@ func TestDistributionConfig(t *testing.T) {
 	}
 }
 
-// TestOwnConfig takes spindle.conf: it says nothing but defaults, and names nothing that has no effect.
+// TestOwnConfig reads spindle.conf: it sets only defaults, and names nothing that has no effect.
 func TestOwnConfig(t *testing.T) {
 	file, err := filepath.Abs(filepath.Join("..", "spindle.conf"))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"spindle/internal/config"
 )
 
-// page is spindle.conf.
+// page returns the text of spindle.conf.
 func page(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "spindle.conf"))
@@ -20,7 +20,7 @@ func page(t *testing.T) string {
 	return string(b)
 }
 
-// TestHelp: --help has every setting with its default and all that spindle.conf says of it, and the lines of the tools.
+// TestHelp: --help has every setting with its default and its text from spindle.conf, and the lines of the tools.
 func TestHelp(t *testing.T) {
 	var out bytes.Buffer
 	if code := config.Help(newRegistry(t), page(t), []config.Form{{Args: "tool FILE", Text: "does this"}}, nil,
@@ -63,7 +63,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpOfDirectives: --help finds directives by name, older name or pattern. It reports a name without a directive.
+// TestHelpOfDirectives: --help finds directives by name, older name or pattern. It reports a name for which there is no
+// directive.
 func TestHelpOfDirectives(t *testing.T) {
 	for _, c := range []struct {
 		names string

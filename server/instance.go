@@ -38,7 +38,7 @@ import (
 	"sync/atomic"
 )
 
-// An instance is one server: its parts, and how they were joined.
+// An instance is one server: its parts, and how they are joined.
 type instance struct {
 	log      *logging.Logger
 	parts    part.List

@@ -39,7 +39,7 @@ func (in *instance) joinOverview() {
 	h.Core, h.Set, h.Sentinel, h.Ill = in.core, in.set, in.asSentinel, in.parts.Ill
 }
 
-// introspectionPart is INFO, MEMORY, MONITOR, COMMAND, DEBUG, COMMANDLOG, SLOWLOG and LATENCY.
+// introspectionPart has INFO, MEMORY, MONITOR, COMMAND, DEBUG, COMMANDLOG, SLOWLOG and LATENCY.
 func (in *instance) introspectionPart() *part.Part {
 	return &part.Part{Name: "introspection", Rows: in.records.Rows(), Join: func(p *part.Part) error {
 		catalogue := func() *command.Catalogue { return in.catalogue }
@@ -102,7 +102,7 @@ func (in *instance) introspectionPart() *part.Part {
 	}}
 }
 
-// serverFacts are the facts of INFO server.
+// serverFacts returns the facts of INFO server.
 func (in *instance) serverFacts() introspect.ServerFacts {
 	sha, modified := version.Revision()
 	var id [20]byte

@@ -22,7 +22,7 @@ import (
 	"spindle/replication"
 )
 
-// joinCommands builds the catalogue, and renames in it what the configuration renames.
+// joinCommands builds the catalogue, and renames commands as the configuration says.
 func (in *instance) joinCommands() (err error) {
 	families := in.parts.Families()
 	if in.asSentinel {
@@ -53,7 +53,7 @@ func (in *instance) joinCommands() (err error) {
 	return nil
 }
 
-// configPart is CONFIG.
+// configPart has CONFIG.
 func (in *instance) configPart() *part.Part {
 	return &part.Part{Name: "configuration", Rows: in.own.rows(), Join: func(p *part.Part) error {
 		config.FollowUnsupported(in.registry)
@@ -71,7 +71,7 @@ func (in *instance) configPart() *part.Part {
 	}}
 }
 
-// corePart is the core and the memory of the data.
+// corePart has the core and the memory of the data.
 func (in *instance) corePart() *part.Part {
 	return &part.Part{Name: "core", Rows: in.engine.Rows(), Join: func(p *part.Part) error {
 		p.Sections = append(in.core.DefragSections(), in.core.ReadingSections()...)
@@ -88,14 +88,14 @@ func (in *instance) corePart() *part.Part {
 	}}
 }
 
-// processPart is the process: its threads, its title and its place among others.
+// processPart has the process: its threads, its title and its place among other processes.
 func (in *instance) processPart() *part.Part {
 	rows := append(in.settings.Process.Rows(), in.settings.Idle.Rows()...)
 	return &part.Part{Name: "process", Rows: rows, Join: func(p *part.Part) error {
 		p.Listeners = []part.Listeners{in.threads.Listeners()}
 		p.Follows = []part.Follow{
 			{Try: in.applyOom, Names: []string{"oom-score-adj", "oom-score-adj-values"}},
-			// The signals come later.
+			// The signals are made later.
 			{Try: func() error { return in.signals.CrashLogChanged() }, Names: []string{"crash-log-enabled"}},
 			{Try: func() error { in.titles.show(); return nil }, Names: []string{"proc-title-template"}},
 		}
@@ -106,7 +106,7 @@ func (in *instance) processPart() *part.Part {
 // applyOom applies oom-score-adj.
 func (in *instance) applyOom() error { return in.oom.Apply(in.storage.Follow.Of.Get().Host != "") }
 
-// networkPart is the addresses for clients.
+// networkPart has the addresses for clients.
 func (in *instance) networkPart() *part.Part {
 	return &part.Part{Name: "network", Rows: append(in.network.Rows(), in.sockets.Rows()...),
 		Join: func(p *part.Part) error {
@@ -122,7 +122,7 @@ func (in *instance) networkPart() *part.Part {
 		}}
 }
 
-// tlsPart is the certificates of all connections.
+// tlsPart has the certificates of all connections.
 func (in *instance) tlsPart() *part.Part {
 	return &part.Part{Name: "TLS", Rows: in.tls.Rows(), Join: func(p *part.Part) error {
 		renew := func() error { return in.listening.renewTLS(&in.certificates) }
@@ -151,7 +151,7 @@ func (in *instance) tlsPart() *part.Part {
 	}}
 }
 
-// usersPart is ACL: the users, and the log of refused calls.
+// usersPart has ACL: the users, and the log of refused calls.
 func (in *instance) usersPart() *part.Part {
 	return &part.Part{Name: "users", Rows: in.access.Rows(), Join: func(p *part.Part) error {
 		in.access.Join(p, acl.Deps{
@@ -199,7 +199,7 @@ func (in *instance) connDeps() conn.Deps {
 	}
 }
 
-// dialPrimary opens the connection to a primary, under TLS if tls-replication says so. Any goroutine.
+// dialPrimary opens the connection to a primary, under TLS if tls-replication is on. Any goroutine.
 func (in *instance) dialPrimary(ctx context.Context, address, source string) (net.Conn, error) {
 	conn, err := replication.Dial(ctx, address, source)
 	if err != nil {

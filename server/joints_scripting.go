@@ -49,7 +49,7 @@ func (in *instance) joinScripts() {
 	})
 }
 
-// mayRun says whether cl's user has the right to run a command.
+// mayRun reports whether cl's user has the right to run a command.
 func mayRun(all *acl.Users, cl *client.Client, spec *command.Spec, args [][]byte, databases int) bool {
 	user, ok := cl.User.(*acl.User)
 	if !ok {
@@ -59,7 +59,7 @@ func mayRun(all *acl.Users, cl *client.Client, spec *command.Spec, args [][]byte
 	return !d.Refused()
 }
 
-// logLevel is the least level that the log takes.
+// logLevel returns the lowest level that the log writes.
 func logLevel(log *logging.Logger) int {
 	level := logging.LevelDebug
 	for level < logging.LevelNothing && !log.Enabled(level) {

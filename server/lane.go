@@ -15,7 +15,7 @@ import (
 	"spindle/reactor"
 )
 
-// startLane opens the lane, if there is one.
+// startLane opens the admin lane, if the configuration has one.
 func (in *instance) startLane() error {
 	if !in.own.hasLane(in.asSentinel) {
 		return nil
@@ -61,8 +61,9 @@ func (in *instance) startLane() error {
 	return nil
 }
 
-// endAtOnce ends the process without a turn and without a save, for a client that asks. The client's connection ends
-// first: at the end of a process the kernel takes 0.3 s for each GB of memory before it closes sockets.
+// endAtOnce ends the process without a turn and without a save, because a client has asked for that. It closes the
+// client's connection first. At the end of a process the kernel takes 0.3 s for each GB of memory before it closes
+// sockets.
 func endAtOnce(log *logging.Logger, asks protocol.Conn, pidFile string, sockets ...string) {
 	log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
 	bgsave.RemoveTemporaries()

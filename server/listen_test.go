@@ -26,7 +26,7 @@ func TestNowhereToListen(t *testing.T) {
 	}
 }
 
-// TestBindFileLine: a bind line without an address leaves the unix socket alone.
+// TestBindFileLine: a bind line without an address leaves only the Unix socket.
 func TestBindFileLine(t *testing.T) {
 	s := start(t, asServer, "", "--port", "21890", "--bind", "")
 	s.await("Ready to accept connections unix")
@@ -35,7 +35,7 @@ func TestBindFileLine(t *testing.T) {
 	}
 }
 
-// TestTakenPort: the cause stands in the line before the last, and monitoring finds both as it knows them.
+// TestTakenPort: the line before the last names the cause, and both lines have the words that monitoring looks for.
 func TestTakenPort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

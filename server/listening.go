@@ -16,10 +16,10 @@ var (
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
 
-// errTLS is what clients read when TLS cannot be configured. The log has the cause.
+// errTLS is the error that clients get when TLS cannot be configured. The log has the cause.
 var errTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
-// listening is the addresses for clients.
+// A listening has the addresses for clients.
 type listening struct {
 	settings *reactor.ListenSettings
 	reactor  *reactor.Reactor
@@ -42,7 +42,7 @@ func (l *listening) kinds() (kinds []string) {
 	return kinds
 }
 
-// port is the TCP port, or the TLS port if that is all there is.
+// port returns the TCP port, or the TLS port if there is no other.
 func (l *listening) port() int64 {
 	if port := l.settings.Port.Get(); port != 0 {
 		return port
@@ -50,7 +50,7 @@ func (l *listening) port() int64 {
 	return l.settings.TLSPort.Get()
 }
 
-// replicaPort is the port that this server names to its primary.
+// replicaPort returns the port that this server reports to its primary.
 func (l *listening) replicaPort(secure bool) int {
 	if port := l.settings.TLSPort.Get(); port != 0 && secure {
 		return int(port)
@@ -58,7 +58,7 @@ func (l *listening) replicaPort(secure bool) int {
 	return int(l.settings.Port.Get())
 }
 
-// rebind is CONFIG SET bind, port and tls-port. The client reads refusal; the log has the cause.
+// rebind applies CONFIG SET bind, port and tls-port. The client gets refusal; the log has the cause.
 func (l *listening) rebind(refusal error) error {
 	n := l.settings
 	if err := l.reactor.Rebind(n.Bind.Get(), int(n.Port.Get()), int(n.TLSPort.Get())); err != nil {
@@ -94,7 +94,7 @@ func (l *listening) await(pairs []setting.Pair, done func()) bool {
 	return true
 }
 
-// renewTLS reads the certificates, for the handshakes that begin later.
+// renewTLS reads the certificates, for handshakes that begin later.
 func (l *listening) renewTLS(c *tlsconfig.Current) error {
 	server, err := c.Load()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// TestFailedLoadServesNoClient: after a file that cannot be loaded the server stays in the loading state until the
-// process has ended. Without a file the data set is empty and complete.
+// TestFailedLoadServesNoClient: after a load that fails, the server stays in the loading state until the process has
+// ended. Without a file the data set is empty and complete.
 func TestFailedLoadServesNoClient(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, tt := range []struct {
@@ -45,8 +45,7 @@ func TestFailedLoadServesNoClient(t *testing.T) {
 	}
 }
 
-// TestReloadDuringASave: DEBUG RELOAD is refused in the words of SAVE while a background save is under way, and keeps
-// the data.
+// TestReloadDuringASave: while a background save runs, DEBUG RELOAD is refused with SAVE's error, and keeps the data.
 func TestReloadDuringASave(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := assembled(t)
@@ -67,7 +66,7 @@ func TestReloadDuringASave(t *testing.T) {
 	wait(patience)
 }
 
-// TestReloadWithoutAFile: DEBUG RELOAD NOSAVE says so when there is nothing to load, as the reference does.
+// TestReloadWithoutAFile: DEBUG RELOAD NOSAVE reports that there is nothing to load, as Redis does.
 func TestReloadWithoutAFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := assembled(t)
@@ -83,7 +82,7 @@ func TestReloadWithoutAFile(t *testing.T) {
 	})
 }
 
-// assembled is a server that listens on a Unix socket alone and runs nothing yet.
+// assembled returns a server that listens only on a Unix socket and runs nothing yet.
 func assembled(t testing.TB, more ...string) *instance {
 	t.Helper()
 	log := logging.New(io.Discard)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestConsoleWaitsForTheDisk: a reply of the console's leaves no sooner than that of a client whose turn is held back.
+// TestConsoleWaitsForTheDisk: while the gate holds back a turn, it also holds back the console's reply of that turn.
 func TestConsoleWaitsForTheDisk(t *testing.T) {
 	in := assembled(t)
 	in.gate.Shut(0)

@@ -17,7 +17,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// TestAFeatureIsOnePart: a command, a setting, an INFO field and a metric of one part all answer.
+// TestAFeatureIsOnePart: a command, a setting, an INFO field and a metric of one part all work.
 func TestAFeatureIsOnePart(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in, err := newInstance(logging.New(io.Discard))

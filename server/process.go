@@ -16,13 +16,13 @@ import (
 	"spindle/reactor"
 )
 
-// Descriptors in addition to those of clients.
+// The descriptors that are needed in addition to those of clients.
 const (
 	reservedFiles = 32 // files, pipes, listeners and the first event loop; the reference reserves as many
 	filesPerLoop  = 4  // for each further loop
 )
 
-// filesBeside counts the descriptors in addition to those of clients. The admin lane and the admin address have more.
+// filesBeside counts the descriptors in addition to those of clients. The admin lane and the admin address need more.
 func filesBeside(loops int64, hasLane bool, laneAddresses int, hasAdmin bool) uint64 {
 	n := uint64(reservedFiles + filesPerLoop*max(0, loops-1))
 	if hasLane {
@@ -34,7 +34,7 @@ func filesBeside(loops int64, hasLane bool, laneAddresses int, hasAdmin bool) ui
 	return n
 }
 
-// titles is what ps shows of the process.
+// titles is the process title, as ps shows it.
 type titles struct {
 	settings *process.Settings
 	sockets  *reactor.ListenSettings
@@ -44,7 +44,7 @@ type titles struct {
 	log      *logging.Logger
 }
 
-// show shows in ps the addresses that the process serves now.
+// show makes ps show the addresses that the process serves now.
 func (t *titles) show() {
 	if !t.settings.SetProcTitle.Get() {
 		return
@@ -54,7 +54,7 @@ func (t *titles) show() {
 	}
 }
 
-// values are those of proc-title-template.
+// values returns the values of proc-title-template.
 func (t *titles) values() process.Title {
 	n := t.sockets
 	v := process.Title{Program: t.program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(),
@@ -68,8 +68,8 @@ func (t *titles) values() process.Title {
 	return v
 }
 
-// summary is one line that identifies this server: version, addresses, configuration, folder, memory limit and files.
-// value returns a setting.
+// summary returns one line that identifies this server: version, addresses, configuration, folder, memory limit and
+// files. value returns a setting.
 func summary(addresses []string, file string, limit int64, value func(name string) string) string {
 	memory, disk, saves := "no maxmemory", "no append-only file", "no saves"
 	if file == "" {
@@ -88,7 +88,8 @@ func summary(addresses []string, file string, limit int64, value func(name strin
 		value("dir"), memory, disk, saves)
 }
 
-// crash is DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC ends as a mistake of ours would.
+// crash runs DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC ends the process as a bug of the
+// server would.
 func crash(log *logging.Logger, how string) {
 	if how == "panic" {
 		panic("DEBUG PANIC")

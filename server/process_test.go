@@ -64,7 +64,7 @@ type started struct {
 	out string // the file its output goes to
 }
 
-// start runs the server in a new folder, with a Unix socket alone and the given options.
+// start runs the server in a new folder, with only a Unix socket and the given options.
 func start(t *testing.T, mode, stdin string, options ...string) *started {
 	t.Helper()
 	s := &started{t: t, dir: t.TempDir()}
@@ -204,7 +204,7 @@ func TestDaemonize(t *testing.T) {
 	s.await("bye bye")
 }
 
-// TestTwoInterrupts: the second one does not wait.
+// TestTwoInterrupts: after a second interrupt the process does not wait.
 func TestTwoInterrupts(t *testing.T) {
 	s := start(t, asDeaf, "")
 	s.await("Ready")
@@ -219,7 +219,7 @@ func TestTwoInterrupts(t *testing.T) {
 	}
 }
 
-// TestCrashReport: a signal of a crash is reported, and still ends the process.
+// TestCrashReport: a crash signal is reported, and still ends the process.
 func TestCrashReport(t *testing.T) {
 	s := start(t, asDeaf, "")
 	s.await("Ready")

@@ -15,7 +15,7 @@ import (
 	"spindle/sentinel"
 )
 
-// RunSentinel is Run for a Sentinel: the same core without data, with its own catalogue.
+// RunSentinel is Run for a Sentinel: the same core without data, with a Sentinel's catalogue.
 func RunSentinel(argv []string, manual Manual) int { return run(argv, manual, true) }
 
 // sentinelPart makes the Sentinel and connects it with the core. In a server this part is empty.

@@ -28,7 +28,7 @@ import (
 // outputPatience is how long a stopping server waits for clients to read their replies.
 const outputPatience = 2 * time.Second
 
-// Run is the whole life of a server process; it returns the exit code.
+// Run is the whole life of a server process. It returns the exit code.
 func Run(argv []string, manual Manual) int { return run(argv, manual, false) }
 
 func run(argv []string, manual Manual, asSentinel bool) int {
@@ -99,7 +99,7 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	return 0
 }
 
-// refuse says why a configuration cannot be taken.
+// refuse logs why a configuration cannot be used.
 func refuse(log *logging.Logger, err error) int {
 	if line := (*config.Error)(nil); errors.As(err, &line) {
 		fmt.Fprintln(os.Stderr, err)
@@ -198,7 +198,8 @@ func (in *instance) run(args config.Arguments) error {
 	return nil
 }
 
-// stop ends what runs, in order: no new connections, what was decided leaves, then duties and reclaimers.
+// stop ends the running parts in order: first no new connections, then the rest of the output, then duties and
+// reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	if l := in.lane.Load(); l != nil {
 		l.Reactor.Stop(outputPatience)

@@ -12,13 +12,13 @@ import (
 	"spindle/reactor"
 )
 
-// processSettings are those of the process, and those without an effect.
+// processSettings are the settings of the process, and those without an effect.
 type processSettings struct {
 	Process process.Settings
 	Idle    config.Idle
 }
 
-// ownSettings are those of the joints themselves.
+// ownSettings are the settings of this package.
 type ownSettings struct {
 	Backend    setting.Enum[reactor.Backend]
 	Admin      setting.String
@@ -60,7 +60,7 @@ func (s *ownSettings) rows() []setting.Row {
 	}
 }
 
-// onUnsupported says what happens to a start that asks for an unsupported directive.
+// An onUnsupported says what happens to a start that asks for an unsupported directive.
 type onUnsupported int
 
 const (
@@ -68,7 +68,7 @@ const (
 	warnUnsupported                 // the server starts without the feature, and the log says so
 )
 
-// hasLane says whether the configuration asks for an admin lane. A Sentinel has none.
+// hasLane reports whether the configuration asks for an admin lane. A Sentinel has none.
 func (s *ownSettings) hasLane(sentinel bool) bool {
 	return (s.LanePort.Get() != 0 || s.LaneSocket.Get() != "") && !sentinel
 }
@@ -78,7 +78,7 @@ func (s *ownSettings) files(n *reactor.ListenSettings, sentinel bool) uint64 {
 	return filesBeside(n.Loops.Get(), s.hasLane(sentinel), len(s.LaneBind.Get()), s.Admin.Get() != "")
 }
 
-// adminSocket is the socket of admin-address.
+// adminSocket returns the socket of admin-address.
 func (s *ownSettings) adminSocket() (network string, at *net.TCPAddr, err error) {
 	address := s.Admin.Get()
 	network, at, err = admin.Resolve(address, s.AdminToken.Get(), s.AdminOpen.Get())

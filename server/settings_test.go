@@ -16,7 +16,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// newRegistry has every row of a server.
+// newRegistry returns a registry with every row of a server.
 func newRegistry(t testing.TB) *setting.Registry {
 	t.Helper()
 	in, err := newInstance(logging.New(io.Discard))
@@ -26,13 +26,13 @@ func newRegistry(t testing.TB) *setting.Registry {
 	return in.registry
 }
 
-// matchNames is glob matching good enough for names.
+// matchNames is a simple glob matcher that is good enough for names.
 func matchNames(pattern, name string) bool {
 	ok, _ := path.Match(strings.ToLower(pattern), name)
 	return ok
 }
 
-// ownSettingNames are those that the reference server does not have.
+// ownSettingNames are the settings that Redis does not have.
 var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "admin-address", "admin-bind",
 	"admin-console-user", "admin-host", "admin-open", "admin-port", "admin-tls", "admin-token", "admin-unixsocket",
 	"admin-unixsocketperm", "aof-buffer-limit", "aof-keep-history", "bf-max-size", "big-keys", "compat-version",
@@ -40,12 +40,12 @@ var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "adm
 	"measure-turn-cpu", "module-aux-data", "rdb-file-compression", "rdb-savers", "rdb-unsupported-keys", "rdb-version",
 	"rdb-version-check", "rdb-write-version", "reactor-backend", "repl-backlog-disk-size",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
-	// No release that the tests have knows these.
+	// No release in the tests knows these.
 	"backup-sealed-ttl", "backupdirname", "preload-file", "slowlog-entry-max-argc", "slowlog-entry-max-string-len",
 	"stream-idmp-duration", "stream-idmp-maxsize",
 	"unsupported-directives"}
 
-// ownDefaults are other than the reference's, whose allocator leaves more to tune.
+// ownDefaults are the defaults that differ from Redis's, whose allocator leaves more to tune.
 var ownDefaults = map[string]string{"activedefrag": "yes", "active-defrag-ignore-bytes": "8388608"}
 
 // reference reads testdata/reference.tsv: name, default, flags.
@@ -79,7 +79,7 @@ func table(t *testing.T, file string) [][]string {
 	return rows
 }
 
-// TestReference holds names, defaults and flags to the reference server's, and to those of newer servers.
+// TestReference compares names, defaults and flags with those of redis-server, and with those of newer servers.
 func TestReference(t *testing.T) {
 	registry := newRegistry(t)
 	shown := map[string]bool{}
@@ -117,8 +117,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestOwnSettingsTakeTheirValue: every setting that Redis does not have takes the value that CONFIG GET shows. Tools
-// set all values that they have read, and know only which settings of Redis cannot be set.
+// TestOwnSettingsTakeTheirValue: CONFIG SET accepts, for every setting that Redis does not have, the value that CONFIG
+// GET returns. Tools set all values that they have read, and know only which settings of Redis cannot be set.
 func TestOwnSettingsTakeTheirValue(t *testing.T) {
 	registry := newRegistry(t)
 	for _, name := range ownSettingNames {
@@ -133,7 +133,7 @@ func TestOwnSettingsTakeTheirValue(t *testing.T) {
 	}
 }
 
-// TestReplies compares the replies of CONFIG SET, and of CONFIG GET after it, with the reference server's. Each line of
+// TestReplies compares the replies of CONFIG SET, and of CONFIG GET after it, with those of redis-server. Each line of
 // testdata/replies.tsv is a try from the defaults: name, value, reply, value after it.
 func TestReplies(t *testing.T) { compareReplies(t, table(t, "replies.tsv"), 1000) }
 
@@ -145,7 +145,7 @@ func TestNewerReplies(t *testing.T) {
 	}), 100)
 }
 
-// compareReplies does these tries, of which there have to be least.
+// compareReplies makes these tries. There must be at least `least` of them.
 func compareReplies(t *testing.T, tries [][]string, least int) {
 	t.Helper()
 	registry := newRegistry(t)
@@ -178,7 +178,8 @@ func compareReplies(t *testing.T, tries [][]string, least int) {
 	}
 }
 
-// TestSetBack sets every setting to what CONFIG GET says: nothing changes, and what cannot be set says why.
+// TestSetBack sets every setting to the value that CONFIG GET returns. Nothing changes, and a setting that cannot be
+// set gives the reason.
 func TestSetBack(t *testing.T) {
 	registry := newRegistry(t)
 	t.Chdir(t.TempDir())
@@ -198,11 +199,11 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// settingLine is a line of spindle.conf that states a setting; # without a blank marks one that has no effect.
+// settingLine matches a line of spindle.conf that states a setting. A # without a blank marks a setting without effect.
 var settingLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
 // TestDocumented compares spindle.conf with the rows. Every setting is there once, with its default and a reason above
-// it. It is in effect or not, as its row says.
+// it. The file marks it as in effect or not, as its row says.
 func TestDocumented(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "spindle.conf"))
 	if err != nil {

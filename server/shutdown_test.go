@@ -22,7 +22,7 @@ func (s *started) dial() *respclient.Client {
 	return c
 }
 
-// TestShutdownThatFails: the log says so as monitoring knows it, and FORCE ends the server all the same.
+// TestShutdownThatFails: the log has the words that monitoring looks for, and FORCE ends the server all the same.
 func TestShutdownThatFails(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -51,7 +51,7 @@ func TestShutdownThatFails(t *testing.T) {
 	}
 }
 
-// inOrder holds log to texts that follow each other.
+// inOrder fails unless log contains the texts in this order.
 func inOrder(t *testing.T, log string, texts ...string) {
 	t.Helper()
 	rest := log

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestSilence: what a client is not told, byte for byte until its connection ends.
+// TestSilence checks which replies a client does not get, byte by byte until its connection ends.
 func TestSilence(t *testing.T) {
 	const noRequest = "*1\r\nPING\r\n"
 	const noRequestText = "-ERR Protocol error: expected '$', got 'P'\r\n"

@@ -13,16 +13,16 @@ import (
 	"spindle/internal/version"
 )
 
-// The tasks of a command line that serve no client.
+// This file has the tasks of a command line that serve no client.
 
-// A Manual has the parts of --help that the server does not know: the page of settings (spindle.conf), and further ways
-// to start the program.
+// A Manual has the parts of --help that the server does not know. These are the text of the settings (spindle.conf),
+// and further ways to start the program.
 type Manual struct {
 	Settings string
 	Tools    []config.Form
 }
 
-// answer does the task of a command line; done is false if the task is to serve.
+// answer does the task of a command line. done is false if the task is to serve.
 func answer(args config.Arguments, manual Manual, stdin io.Reader, stdout, stderr io.Writer) (code int, done bool) {
 	switch args.Task {
 	case config.TaskVersion:
@@ -49,7 +49,7 @@ func answer(args config.Arguments, manual Manual, stdin io.Reader, stdout, stder
 	return 0, false
 }
 
-// Registry has every setting of a server, with its default.
+// Registry returns every setting of a server, with its default.
 func Registry() (*setting.Registry, error) {
 	in, err := newInstance(logging.New(io.Discard))
 	if err != nil {
@@ -60,10 +60,10 @@ func Registry() (*setting.Registry, error) {
 
 const checkConfigUsage = "Usage: spindle --check-config FILE [--directive value ...] [-]\n"
 
-// checkConfig is --check-config: it names each line of a configuration that a start would refuse, and touches nothing.
-// It reads included files, ACL files and certificates. It opens no port and looks at no data.
+// checkConfig runs --check-config. It names each line of a configuration that a start would refuse, and changes
+// nothing. It reads included files, ACL files and certificates. It opens no port and reads no data.
 //
-// It returns the exit code: 0 if a start would take the configuration, or 1. The process ends after it.
+// It returns the exit code: 0 if a start would accept the configuration, or 1. The process ends after it.
 func checkConfig(args config.Arguments, stdin io.Reader, out io.Writer) (code int) {
 	if args.ConfigFile == "" && !args.Stdin {
 		fmt.Fprint(out, checkConfigUsage)
@@ -95,7 +95,7 @@ func checkConfig(args config.Arguments, stdin io.Reader, out io.Writer) (code in
 	return 0
 }
 
-// doctor is the task doctor: it checks the host for a server with this configuration. It returns 1 if a line of the
+// doctor runs the task doctor: it checks the host for a server with this configuration. It returns 1 if a line of the
 // configuration is refused or the server would fail on this host. The process ends after it.
 func doctor(args config.Arguments, stdin io.Reader, out io.Writer) (code int) {
 	c := &config.Check{Out: out}
@@ -120,7 +120,7 @@ func doctor(args config.Arguments, stdin io.Reader, out io.Writer) (code int) {
 	}))
 }
 
-// try is the part of a start that a configuration can end.
+// try does the part of a start that a configuration can make fail.
 func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 	c := in.checking
 	in.config, err = config.Load(in.registry, args, stdin,
@@ -154,8 +154,8 @@ func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 	return nil
 }
 
-// refused is err, which ends a start. If the configuration is only checked, the check notes err with the line at, and
-// refused is nil.
+// refused returns err, which ends a start. If the configuration is only being checked, the check notes err with the
+// line at, and refused returns nil.
 func (in *instance) refused(err error, at ...config.Error) error {
 	if in.checking == nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A mutePeer takes what is posted to a client that was parked, and forgets it.
+// A mutePeer accepts posts to a client that was parked, and drops them.
 type mutePeer struct{ quietConn }
 
 func (mutePeer) Post(uint64, []byte)               {}
@@ -33,9 +33,9 @@ func park(c *caller, request []byte) (session any) {
 	return session
 }
 
-// A duel is two servers that get the same requests: whole in pipelines, single one at a time. Before each request
-// single gets one for another key, so it remembers nothing. Each server has two clients; single has a third for those
-// requests.
+// A duel is two servers that get the same requests: whole gets them in pipelines, single gets them one at a time.
+// Before each request single gets a request for another key, so it remembers nothing. Each server has two clients;
+// single has a third for those extra requests.
 type duel struct {
 	t             *testing.T
 	rng           *rand.Rand
@@ -56,7 +56,7 @@ func newDuel(t *testing.T, seed uint64, args ...string) *duel {
 	return d
 }
 
-// send has client i of both send the requests and compares the replies.
+// send makes client i of both servers send the requests, and compares the replies.
 func (d *duel) send(i int, requests ...[]byte) {
 	d.t.Helper()
 	d.history = append(d.history, fmt.Sprintf("%d: %.300q", i, requests))
@@ -76,7 +76,7 @@ func (d *duel) send(i int, requests ...[]byte) {
 	}
 }
 
-// each does f with both servers.
+// each calls f with both servers.
 func (d *duel) each(f func(*caller)) { f(d.whole[0]); f(d.single[0]) }
 
 // settle waits until no save runs.
@@ -91,10 +91,10 @@ func awaitSave(t *testing.T, c *caller) {
 	})
 }
 
-// hotKeys are what the pipelines name; the first two most often.
+// hotKeys are the keys of the pipelines. The first two are used most often.
 var hotKeys = []string{"a", "b", "list:0000000001"}
 
-// fill makes words of a line: # is a key, % a number.
+// fill makes the words of a line: # becomes a key, % a number.
 func (d *duel) fill(line string) [][]byte {
 	return slices.Collect(func(yield func([]byte) bool) {
 		for word := range strings.FieldsSeq(line) {
@@ -112,7 +112,7 @@ func (d *duel) fill(line string) [][]byte {
 
 func (d *duel) request(line string) []byte { return protocol.AppendCommand(nil, d.fill(line)) }
 
-// pipeline is pushes and pops. Most use the key of the request before.
+// pipeline returns pushes and pops. Most use the key of the request before.
 func (d *duel) pipeline() (requests [][]byte) {
 	lines := []string{"RPUSH # v%", "LPUSH # v%", "RPOP #", "LPOP #", "RPUSH # v% %",
 		"LPUSH # " + strings.Repeat("x", 40) + "%", "LLEN #"}
@@ -128,7 +128,7 @@ func (d *duel) pipeline() (requests [][]byte) {
 	return requests
 }
 
-// between are the requests between two pipelines, mostly alone.
+// between are the requests between two pipelines, mostly one at a time.
 var between = []string{
 	"DEL #", "UNLINK #", "FLUSHALL", "FLUSHALL ASYNC", "FLUSHDB SYNC", "SWAPDB 0 1", "RENAME # #", "COPY # # REPLACE",
 	"COPY # # DB 1 REPLACE", "MOVE # 1",
@@ -143,7 +143,7 @@ var between = []string{
 }
 
 // TestHotKeysAcrossTurns: the server remembers the last key from one turn to the next. That changes no reply and no
-// data, whatever the same client or others do in between.
+// data, whatever the same client or other clients do in between.
 func TestHotKeysAcrossTurns(t *testing.T) {
 	for seed, size := range []string{"2", "7", "-2"} {
 		t.Run(size, func(t *testing.T) {
@@ -195,7 +195,7 @@ func (d *duel) disturb(round int) {
 	}
 }
 
-// compare reads everything.
+// compare compares all data of the two servers.
 func (d *duel) compare() {
 	for db := range 2 {
 		for _, key := range hotKeys {
@@ -207,7 +207,7 @@ func (d *duel) compare() {
 }
 
 // TestReplacedBetweenTurns: separate requests replace a list in place, until the new root has the address of the old
-// one. The server does not take the new list for the one that the last pipeline has changed.
+// one. The server does not confuse the new list with the one that the last pipeline has changed.
 func TestReplacedBetweenTurns(t *testing.T) {
 	d := newDuel(t, 1, "--list-max-listpack-size", "5")
 	d.send(0, words("RPUSH src 1 2 3 4 5 6 7 8 9 10 11"), words("COPY src k"))
@@ -226,7 +226,7 @@ func TestReplacedBetweenTurns(t *testing.T) {
 }
 
 // TestOneBufferForAllRequests: a loop reads the bytes of every connection into the same buffer. So the keys of two
-// turns may be the same slice and different keys.
+// turns may be the same slice although they are different keys.
 func TestOneBufferForAllRequests(t *testing.T) {
 	d := newDuel(t, 1)
 	buffer := make([]byte, 0, 256)

@@ -30,7 +30,7 @@ import (
 	"spindle/replication"
 )
 
-// newInstance makes the settings, which the configuration is read into before anything else exists.
+// newInstance makes the settings. The configuration is read into them before anything else exists.
 func newInstance(log *logging.Logger) (*instance, error) {
 	in := &instance{log: log}
 	in.parts = in.makeParts()
@@ -137,7 +137,7 @@ func (in *instance) newSet() *dataset.Set {
 	})
 }
 
-// listen opens the sockets; what connects waits until load serves it.
+// listen opens the sockets. Connections wait until load serves them.
 func (in *instance) listen() (err error) {
 	n := &in.sockets
 	if len(in.listening.kinds()) == 0 {
@@ -172,7 +172,7 @@ func (in *instance) listen() (err error) {
 	return err
 }
 
-// startAdmin opens the admin address, if there is one.
+// startAdmin opens the admin address, if the configuration has one.
 func (in *instance) startAdmin() error {
 	if in.own.Admin.Get() == "" {
 		return nil

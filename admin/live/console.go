@@ -13,20 +13,21 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// The console is off unless a user and a token are set. It takes commands that read, and the user's rights hold.
+// The console is off unless a user and a token are set. It runs only commands that read, with the user's rights.
 
 func (p *Page) consoleOn() bool { return p.o.Console != "" && p.o.Token != "" }
 
-// maxLine bounds a console's request, and maxReply what is shown of the answer.
+// maxLine bounds a console's request, and maxReply how much of the reply is shown.
 const (
 	maxLine  = 64 << 10
 	maxReply = 256 << 10
 )
 
-// mostAsking is how many of the console's commands may run or wait for a turn that is held. Those wait without a bound.
+// mostAsking bounds how many of the console's commands may run or wait for the turn. A command waits without a bound
+// while another one holds the turn.
 const mostAsking = 8
 
-// An answer is what the console shows.
+// An answer is the console's output for one line.
 type answer struct {
 	Text  string   `json:"text"`
 	Error bool     `json:"error"`
@@ -67,7 +68,7 @@ func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, body)
 }
 
-// answer runs one line on a database for the browser at the address from.
+// answer runs one line on a database, for the browser at the address from.
 func (p *Page) answer(line, from string, db int) answer {
 	text, next, err := p.runLine(line, from, db)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p *Page) answer(line, from string, db int) answer {
 	return answer{Text: text, Error: strings.HasPrefix(text, shownError), DB: next}
 }
 
-// runLine returns what a line shows, and the database of the next one.
+// runLine returns the output of a line, and the database for the next one.
 func (p *Page) runLine(line, from string, db int) (text string, next int, err error) {
 	args, err := splitLine(line)
 	if err != nil || len(args) == 0 {
@@ -130,8 +131,9 @@ func (p *Page) runLine(line, from string, db int) (text string, next int, err er
 	return b.String(), db, nil
 }
 
-// takes are commands that read the server's state, each with the subcommands that the console takes; nil is all.
-// The server itself refuses whatever writes. This list keeps out what would wait, listen, or change the server.
+// takes has the commands that the console runs, each with the subcommands that it runs; nil means all. They read the
+// server's state. The server itself refuses commands that write. This list excludes commands that would wait, listen,
+// or change the server.
 var takes = map[string][]string{
 	"acl":     {"whoami", "cat", "dryrun", "help"},
 	"bigkeys": {"get", "help"}, "bitcount": nil, "bitfield_ro": nil, "bitpos": nil, "bf.card": nil, "bf.exists": nil,
@@ -177,7 +179,7 @@ func consoleTakes(args [][]byte) bool {
 	return false
 }
 
-// splitLine cuts a line into arguments as redis-cli does: words, "…" with escapes, '…' without.
+// splitLine splits a line into arguments as redis-cli does: words, "…" with escapes, '…' without.
 func splitLine(line string) (args [][]byte, err error) {
 	const unbalanced = "ERR unbalanced quotes"
 	for i := 0; ; {
@@ -215,7 +217,8 @@ func splitLine(line string) (args [][]byte, err error) {
 	}
 }
 
-// unescape appends the bytes that an escape stands for. rest begins after the backslash; n bytes of it are the escape.
+// unescape appends the bytes for an escape. rest begins after the backslash. n is how many bytes of rest belong to the
+// escape.
 func unescape(arg []byte, rest string) (_ []byte, n int) {
 	if rest[0] == 'x' && len(rest) >= 3 {
 		if high, low := hexDigit(rest[1]), hexDigit(rest[2]); high >= 0 && low >= 0 {

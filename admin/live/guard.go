@@ -20,11 +20,10 @@ import (
 //	/metrics                 no (b)       yes
 //	/healthz                 no           no
 //
-// (a) with a token: no foreign page knows it.
-// (b) without a token, a request for an unknown host gets no names of keys.
+// (a) with a token: no foreign page knows it. (b) without a token, a request for an unknown host gets no names of keys.
 //
-// A foreign page may make a browser send a request. The request then has that page's Origin. If a foreign name was
-// pointed at this address, it has that name as its Host.
+// A foreign page may make a browser send a request. The request then has that page's Origin. If a foreign host name
+// points to this address, the request has that name as its Host.
 type Guard struct {
 	Token string // "" asks for none
 	Host  string // a name of ours in addition to the machine's; "" is none
@@ -43,7 +42,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Known serves requests for a host of ours.
+// Known serves requests whose Host names this machine.
 func (g *Guard) Known(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
@@ -53,7 +52,7 @@ func (g *Guard) Known(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// admits refuses a request for a host that is not ours.
+// admits refuses a request whose Host does not name this machine.
 func (g *Guard) admits(w http.ResponseWriter, r *http.Request) bool {
 	known := g.knows(r.Host)
 	if !known {
@@ -71,10 +70,10 @@ func (g *Guard) Profiled(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// Trusts says whether the reply may name keys. A page that reaches this address by DNS rebinding cannot pass.
+// Trusts reports whether the reply may name keys. It is false for a page that reaches this address by DNS rebinding.
 func (g *Guard) Trusts(r *http.Request) bool { return g.Token != "" || g.knows(r.Host) }
 
-// Private serves this page's own requests, with the token if one is set.
+// Private serves this page's own requests. They need the token if one is set.
 func (g *Guard) Private(next http.HandlerFunc) http.Handler {
 	return g.Known(func(w http.ResponseWriter, r *http.Request) {
 		if origin := r.Header.Get("Origin"); origin != "" && !sameOrigin(origin, r) {
@@ -85,11 +84,11 @@ func (g *Guard) Private(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// ReplyTime is how long the turn and the reply of a request that was let in may take.
+// ReplyTime is how long the turn and the reply of an admitted request may take.
 const ReplyTime = 2 * time.Minute
 
 // Locked serves a client that shows the token: as a bearer token, or as the password of basic authentication. The
-// latter is for tools that take only an address. The reply may take ReplyTime.
+// latter is for tools that accept only an address. The reply may take ReplyTime.
 func (g *Guard) Locked(next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -104,7 +103,7 @@ func (g *Guard) Locked(next http.HandlerFunc) http.Handler {
 	})
 }
 
-// Opens says whether the request shows the token, if one is set.
+// Opens reports whether the request shows the token, or no token is set.
 func (g *Guard) Opens(r *http.Request) bool {
 	if g.Token == "" {
 		return true
@@ -117,8 +116,8 @@ func (g *Guard) Opens(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
-// knows says whether a Host header names this machine: by an address, localhost, the machine's name or the configured
-// name.
+// knows reports whether a Host header names this machine: by an address, localhost, the machine's name or the
+// configured name.
 func (g *Guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -131,7 +130,7 @@ func (g *Guard) knows(host string) bool {
 	return err == nil && host == strings.ToLower(own) || g.Host != "" && host == strings.ToLower(g.Host)
 }
 
-// sameOrigin says whether the page that asks came from here.
+// sameOrigin reports whether the page that sends the request came from this server.
 func sameOrigin(origin string, r *http.Request) bool {
 	u, err := url.Parse(origin)
 	scheme := "http"

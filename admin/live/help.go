@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// help answers "help" and "help COMMAND [SUBCOMMAND]" of the console. consult runs a command as the console's user.
+// help runs "help" and "help COMMAND [SUBCOMMAND]" of the console. consult runs a command as the console's user.
 func help(words []string, consult func(words ...string) (any, error)) (string, error) {
 	if len(words) == 0 {
 		var b strings.Builder
@@ -58,7 +58,7 @@ func listOf(v any) []any {
 	return list
 }
 
-// syntax writes an argument of COMMAND DOCS as manuals do: "[EX seconds | PX milliseconds]", "key [key ...]".
+// syntax formats an argument of COMMAND DOCS as manuals do: "[EX seconds | PX milliseconds]", "key [key ...]".
 func syntax(argument any) string {
 	a, _ := argument.(map[string]any)
 	text := func(field string) string { s, _ := a[field].(string); return s }
@@ -96,7 +96,8 @@ func syntax(argument any) string {
 	return one
 }
 
-// wordsOfConsole are what a line of the console may begin with, for completion: "get", "client list", "help".
+// wordsOfConsole returns the possible beginnings of a line of the console, for completion: "get", "client list",
+// "help".
 func wordsOfConsole() (all []string) {
 	for name, subs := range takes {
 		all = append(all, name)

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/histogram"
 )
 
-// A second is what one look gives to the history.
+// A second is the data of one look that go into the history.
 type second struct {
 	now, before map[string]string // fields of INFO, at this look and at the one before; before is nil at first
 	span        float64           // seconds between the two
@@ -28,7 +28,7 @@ func number(info map[string]string, field string) float64 {
 	return n
 }
 
-// rate is by how much a counter grew a second.
+// rate returns by how much a counter has grown each second.
 func (s *second) rate(field string) float64 {
 	grown := s.number(field) - number(s.before, field)
 	if s.before == nil || grown < 0 || s.span <= 0 { // CONFIG RESETSTAT
@@ -37,7 +37,7 @@ func (s *second) rate(field string) float64 {
 	return grown / s.span
 }
 
-// sum adds fields that are there.
+// sum adds up the fields that exist.
 func (s *second) sum(fields ...string) (sum float64) {
 	for _, f := range fields {
 		if n := s.number(f); n == n {
@@ -47,7 +47,7 @@ func (s *second) sum(fields ...string) (sum float64) {
 	return sum
 }
 
-// quantile is a percentile of the latency in microseconds. NaN: nothing was measured.
+// quantile returns a percentile of the latency in microseconds, or NaN if nothing was measured.
 func (s *second) quantile(p float64) float64 {
 	if s.latency.Total == 0 {
 		return math.NaN()
@@ -78,7 +78,7 @@ func purposes(name string, of ...string) row {
 	return row{name, false, func(s *second) float64 { return s.sum(fields...) }}
 }
 
-// series are what the history keeps. A value that was not measured is NaN, and a gap on the page.
+// series are the series of the history. A value that was not measured is NaN, and a gap on the page.
 var series = []row{
 	field("ops", "instantaneous_ops_per_sec"),
 	rate("in", "total_net_input_bytes"), rate("out", "total_net_output_bytes"),
@@ -135,13 +135,13 @@ var series = []row{
 	field("unwritten", "aof_buffer_length"),
 }
 
-// A point is the values at a time, in Unix seconds.
+// A point has the values at a time, in Unix seconds.
 type point struct {
 	at     int64
 	values []float32
 }
 
-// A ring keeps the points of a range: its newest ones, one for each step.
+// A ring keeps the newest points of a range, one for each step.
 type ring struct {
 	name   string
 	step   int64 // seconds
@@ -164,7 +164,7 @@ func newRing(name string, step int64, points int, peaks []bool) *ring {
 	return r
 }
 
-// add puts in the values of a second.
+// add adds the values of a second.
 func (r *ring) add(unix int64, values []float64) {
 	if unix/r.step != r.open {
 		r.close()
@@ -186,7 +186,7 @@ func (r *ring) add(unix int64, values []float64) {
 	}
 }
 
-// close makes a point of the step that is over.
+// close makes a point of the finished step.
 func (r *ring) close() {
 	if r.open == 0 {
 		return
@@ -232,7 +232,7 @@ func (r *ring) appendJSON(b []byte, since int64, name func(i int) string) []byte
 	return append(b, '}')
 }
 
-// comma appends what stands between two elements of a list.
+// comma appends a comma unless the list is empty so far.
 func comma(b []byte) []byte {
 	if b[len(b)-1] == '[' {
 		return b
@@ -240,7 +240,8 @@ func comma(b []byte) []byte {
 	return append(b, ',')
 }
 
-// A History is rings of fixed size: about 350 KB, whatever happens. Those of the commands come on top: 6 KB each.
+// A History is rings of fixed size: about 350 KB, whatever happens. In addition it has rings for commands, of 6 KB
+// each.
 //
 //	minutes: … 598 599 |600      each second's look
 //	hour:    … 10:41:10 |        the mean of ten seconds; the maximum of a peak
@@ -272,7 +273,7 @@ func newHistory() *History {
 	}}
 }
 
-// Add puts in the look of a second.
+// Add adds the look of a second.
 func (h *History) Add(unix int64, s *second) {
 	values := make([]float64, len(series))
 	for i, row := range series {
@@ -285,7 +286,7 @@ func (h *History) Add(unix int64, s *second) {
 	}
 }
 
-// JSON is the points of a range after the time since.
+// JSON returns the points of a range after the time since.
 func (h *History) JSON(name string, since int64) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -304,10 +305,10 @@ type commandHistory struct {
 	last histogram.H
 }
 
-// commandSeries are its series, in microseconds but for calls, which are a second's.
+// commandSeries are the series of a command. They are in microseconds, except for calls, which is per second.
 var commandSeries = []string{"calls", "p50", "p99", "max"}
 
-// latencies returns the latency of all replies since the last call. Each tenth second it adds to the commands' own
+// latencies returns the latency of all replies since the last call. Every ten seconds it adds to the commands' own
 // histories.
 func (h *History) latencies(unix int64, all func(yield func(command string, h *histogram.H) bool)) histogram.H {
 	h.mu.Lock()
@@ -342,7 +343,7 @@ func (h *History) latencies(unix int64, all func(yield func(command string, h *h
 	return later
 }
 
-// CommandJSON is the latency of a command after the time since; nil if there is none.
+// CommandJSON returns the latency of a command after the time since, or nil if there is none.
 func (h *History) CommandJSON(name string, since int64) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()

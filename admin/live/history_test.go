@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// points is a range as the page gets it.
+// points returns a range in the form that the page gets.
 func points(t *testing.T, h *History, name string, since int64) (at []int64, of map[string][]*float64) {
 	t.Helper()
 	var raw map[string]json.RawMessage
@@ -29,8 +29,8 @@ func points(t *testing.T, h *History, name string, since int64) (at []int64, of 
 	return at, of
 }
 
-// TestHistory: two days of looks. The rings hold their last ten minutes, hour and day in order: means, and the maxima
-// of peaks. A value that was not measured is null.
+// TestHistory: after two days of looks, the rings hold their last ten minutes, hour and day in order: means, and the
+// maxima of peaks. A value that was not measured is null.
 func TestHistory(t *testing.T) {
 	h := newHistory()
 	if size := 4 * len(series) * (finePoints + hourPoints + dayPoints); size > 400<<10 {
@@ -70,7 +70,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestPrintable: what a terminal or a page might act on is shown as bytes.
+// TestPrintable: characters on which a terminal or a page might act are shown as bytes.
 func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain": "plain", "größe 大": "größe 大", "<b>": "<b>", "two\r\nlines": "two\r\nlines",
@@ -83,7 +83,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// FuzzLine: any line is cut without a panic, and what is quoted comes back.
+// FuzzLine: any line is split without a panic, and quoted text comes back.
 func FuzzLine(f *testing.F) {
 	for _, seed := range []string{`GET "a\x41b"`, `a 'b c' d`, `"\`, `''`, `"\x4`} {
 		f.Add(seed)
@@ -101,7 +101,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// FuzzReply: any reply becomes what JSON can say.
+// FuzzReply: any reply becomes a value that JSON can express.
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{
 		"*2\r\n$1\r\na\r\n:1\r\n", "%1\r\n+a\r\n,inf\r\n", "_\r\n", "-ERR x\r\n", "=7\r\ntxt:abc\r\n",

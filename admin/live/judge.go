@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Figures are what the server publishes of itself at a moment. Judge reads nothing else.
+// Figures are the data that the server publishes about itself at a moment. Judge reads nothing else.
 type Figures struct {
 	AtMs   int64
 	Info   map[string]string // the fields of INFO, and of CLUSTER INFO in cluster mode
@@ -16,7 +16,8 @@ type Figures struct {
 	Holder Holder            // what holds the turn now, or has lent it
 	Lent   time.Duration     // since a command that has lent the turn began; 0: none has
 	Fsync  time.Duration     // how long the sync of the append-only file that is under way has taken; 0: none is
-	// Why the last save, or the last write of the append-only file, failed, in the system's words; "" without a failure.
+	// Why the last save, or the last write of the append-only file, has failed, in the system's words. "" means no
+	// failure.
 	SaveFailure, LogFailure string
 	DiskFree, DiskSize      int64 // bytes, where the server saves; DiskSize is 0 if they are not known
 	Certificates            []Certificate
@@ -45,13 +46,13 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s of client %d (%s)", name, h.Client, h.Addr)
 }
 
-// A Certificate is one in use, and the seconds until it ends; 0: it has ended.
+// A Certificate is a TLS certificate in use, and the seconds until it expires. 0 means that it has expired.
 type Certificate struct {
 	Name string
 	Left int64
 }
 
-// A HotKey is the most used key. Share is in percent of all accesses to keys, PerSecond are its accesses.
+// A HotKey is the most used key. Share is its percentage of all accesses to keys, PerSecond is its number of accesses.
 type HotKey struct {
 	Key              string
 	DB               int64
@@ -71,10 +72,10 @@ type Stall struct {
 	What, Addr string
 }
 
-// counters are those that have a meaning by their growth.
+// counters are the figures whose growth matters.
 type counters struct {
 	Connections, Rejected, Errors, OOM, MISCONF, EvictedKeys, EvictedClients, OutputLimit, DelayedSyncs int64
-	// Span is the time in which they grew.
+	// Span is the time in which the counters grew.
 	Span time.Duration
 }
 
@@ -84,10 +85,10 @@ const (
 	minute        // 60 seconds
 )
 
-// A Level says how much a trouble matters.
+// A Level says how serious a trouble is.
 type Level string
 
-// Levels. A server with only notes is healthy.
+// The levels. A server with only notes is healthy.
 const (
 	Bad  Level = "bad"  // clients are refused, wait, or may lose data
 	Warn Level = "warn" // it will get bad, or clients are slower
@@ -124,7 +125,7 @@ const (
 	diskNear      = 0.02 // of it is free
 )
 
-// An account collects what is wrong.
+// An account collects the troubles.
 type account struct {
 	*Figures
 	found []Trouble
@@ -132,8 +133,8 @@ type account struct {
 	id    string
 }
 
-// add adds a trouble of the present rule. about tells several of one rule apart. sinceMs is 0 if the figures do not
-// say.
+// add adds a trouble of the present rule. about distinguishes several troubles of one rule. sinceMs is 0 if the figures
+// do not tell it.
 func (a *account) add(level Level, about string, sinceMs int64, format string, args ...any) {
 	id := a.id
 	if about != "" {
@@ -149,10 +150,10 @@ func (a *account) number(field string) float64 {
 	return n
 }
 
-// ago is the Unix ms of a moment that is so long ago.
+// ago returns the Unix ms of the moment that is d ago.
 func (a *account) ago(d time.Duration) int64 { return a.AtMs - d.Milliseconds() }
 
-// Judge returns what is wrong, the worst first. SinceMs is 0 where the figures do not say since when. It is a pure
+// Judge returns the troubles, the worst first. SinceMs is 0 where the figures do not tell since when. Judge is a pure
 // function.
 func Judge(f *Figures) []Trouble {
 	a := &account{Figures: f}
@@ -171,7 +172,7 @@ func Judge(f *Figures) []Trouble {
 	return sorted
 }
 
-// rules are in the order in which equal troubles are shown.
+// rules are in the order in which troubles of equal level are shown.
 var rules = []struct {
 	id, panel string
 	judge     func(a *account)
@@ -239,7 +240,7 @@ func judgeMemory(a *account) {
 	}
 }
 
-// refused says whether writes are refused after a failed save or write.
+// refused describes whether writes are refused after a failed save or write.
 func (a *account) refused() string {
 	if a.Grown[minute].MISCONF > 0 {
 		return " Writes are refused (MISCONF)."
@@ -247,7 +248,7 @@ func (a *account) refused() string {
 	return ""
 }
 
-// disk says so if the disk is full.
+// disk describes a disk that is nearly full.
 func (a *account) disk() string {
 	if a.DiskSize == 0 || float64(a.DiskFree) > diskNear*float64(a.DiskSize) {
 		return ""
@@ -450,7 +451,7 @@ func judgeFailover(a *account) {
 	}
 }
 
-// pairs are those of a value such as "ip=127.0.0.1,port=6379".
+// pairs returns the pairs of a value such as "ip=127.0.0.1,port=6379".
 func pairs(value string) map[string]string {
 	all := map[string]string{}
 	for part := range strings.SplitSeq(value, ",") {
@@ -460,7 +461,7 @@ func pairs(value string) map[string]string {
 	return all
 }
 
-// short is a name of at most 48 characters: the middle of a longer one is left out.
+// short returns a name of at most 48 characters. It leaves out the middle of a longer name.
 func short(name string) string {
 	const most = 48
 	runes := []rune(name)

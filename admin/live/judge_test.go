@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// healthy are figures of a server without trouble, and fields that replace theirs.
+// healthy returns the figures of a server without trouble. fields replace their INFO fields.
 func healthy(fields ...string) Figures {
 	f := Figures{AtMs: 1_000_000, Held: 50 * time.Millisecond, Info: map[string]string{
 		"role": "master", "connected_slaves": "1", "master_repl_offset": "5000", "maxclients": "10000",
@@ -25,7 +25,7 @@ func healthy(fields ...string) Figures {
 	return f
 }
 
-// TestJudge: each rule, with figures on both sides of its threshold.
+// TestJudge checks each rule, with figures on both sides of its threshold.
 func TestJudge(t *testing.T) {
 	with := func(change func(f *Figures), fields ...string) Figures {
 		f := healthy(fields...)
@@ -169,7 +169,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestWorstFirst: the order is by level.
+// TestWorstFirst: troubles are ordered by level.
 func TestWorstFirst(t *testing.T) {
 	f := healthy("loading", "1", "aof_last_write_status", "err", "master_failover_state", "x")
 	var levels []Level
@@ -192,7 +192,7 @@ func TestShortNames(t *testing.T) {
 	}
 }
 
-// TestMarks: events between two looks.
+// TestMarks: which events are found between two looks.
 func TestMarks(t *testing.T) {
 	for _, c := range []struct {
 		was, now []string

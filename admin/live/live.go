@@ -1,10 +1,10 @@
 // Package live is the page for operators: what is wrong now, the server's figures, its last 24 hours, and a console for
 // commands that read.
 //
-// Owner: the HTTP server's goroutines and one watch. They see the core through [Source] alone.
-// Never: changes data, asks for anything from outside the program, or keeps more than History's fixed memory.
-// Start at live.go; judge.go says what is wrong, watch.go looks each second. guard.go decides which requests are
-// served, console.go which commands the console takes.
+// Owner: the HTTP server's goroutines and one watch. They reach the core only through [Source].
+// Never: changes data, loads anything from outside the program, or keeps more than History's fixed memory.
+// Start at live.go; judge.go finds what is wrong, watch.go looks each second. guard.go decides which requests are
+// served, console.go which commands the console runs.
 package live
 
 import (
@@ -20,30 +20,30 @@ import (
 	"spindle/internal/histogram"
 )
 
-// A Source is the server as the page sees it. All of it may be called from any goroutine.
+// A Source is the server as the page sees it. Any goroutine may call its functions.
 type Source struct {
-	// Observe runs a command of the server's own: no trace of it is left in what is counted. The reply is RESP3.
+	// Observe runs a command for the page itself, which is left out of all statistics. The reply is RESP3.
 	Observe func(args ...string) ([]byte, error)
-	// Consult runs a command as an ACL user on a database, for a browser at the address from. It is counted as a
-	// client's is.
+	// Consult runs a command as an ACL user on a database, for a browser at the address from. It counts like a client's
+	// command.
 	Consult func(user, from string, db int, args [][]byte) ([]byte, error)
-	// Clients are the first n clients by id, as CLIENT LIST shows them.
+	// Clients returns the first n clients by id, as in CLIENT LIST.
 	Clients func(n int) []string
-	// Sample are figures of this moment that INFO does not have.
+	// Sample returns present figures that INFO does not have.
 	Sample func() Sample
-	// Held is how long ago the core did its duties last: a long time means that something holds the turn.
+	// Held returns how long ago the core last did its duties. A long time means that something holds the turn.
 	Held func() time.Duration
-	// Holder is the call that holds the turn now.
+	// Holder returns the call that holds the turn now.
 	Holder func() Holder
-	// Latency gives the time of all replies since the start, by command.
+	// Latency yields the times of all replies since the start, by command.
 	Latency func(yield func(command string, h *histogram.H) bool)
-	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it ends.
+	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it expires.
 	Certificates func(f func(name string, left int64))
-	// Changed are the settings that CONFIG SET has changed since the last call.
+	// Changed returns the settings that CONFIG SET has changed since the last call.
 	Changed func() []Change
 }
 
-// A Sample is figures of a moment that INFO does not have. Figures says what they mean.
+// A Sample has figures of a moment that INFO does not have. Figures explains them.
 type Sample struct {
 	CPUPercent              float64 // of one core, since the last sample
 	Lent, Fsync             time.Duration
@@ -58,7 +58,7 @@ type Change struct {
 	Name string
 }
 
-// Options have the rules of access. Token and Host hold for the page; see guard.go.
+// Options has the rules of access. Token and Host hold for the page; see guard.go.
 type Options struct {
 	Source
 	Token   string // "" is none
@@ -93,14 +93,14 @@ func New(o Options) *Page {
 	return p
 }
 
-// Close ends the watch. It waits for the look that is under way: the core has to live until then.
+// Close ends the watch. It waits for a running look, because the core must live until then.
 func (p *Page) Close() {
 	close(p.stop)
 	p.stopped.Wait()
 	p.watch.looks.Wait()
 }
 
-// Handle enters the page's paths.
+// Handle registers the page's paths.
 func (p *Page) Handle(mux *http.ServeMux) {
 	kinds := map[string]string{".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
 		".LICENSE": "text/plain"}
@@ -129,8 +129,8 @@ func (p *Page) Handle(mux *http.ServeMux) {
 	mux.Handle("POST /live/console", p.Private(p.serveConsole))
 }
 
-// run looks at the server each second until Close. If a command holds the turn, the look waits for it, and the history
-// has a gap.
+// run looks at the server each second until Close. While a command holds the turn, the look waits for it, and the
+// history has a gap.
 func (p *Page) run() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -145,7 +145,7 @@ func (p *Page) run() {
 	}
 }
 
-// A State is one look at the server, as the page gets it.
+// A State is the result of one look at the server, in the form that the page gets.
 type State struct {
 	AtMs    int64          `json:"at"`
 	Info    string         `json:"info"` // INFO everything
@@ -154,14 +154,14 @@ type State struct {
 	Replies map[string]any `json:"replies"` // by the name of the panel; nil where the command failed
 }
 
-// A look is what /live/state answers. State is null while something holds the turn.
+// A look is the reply of /live/state. State is null while something holds the turn.
 type look struct {
 	AtMs   int64           `json:"at"`
 	Health Condition       `json:"health"` // known also while something holds the turn
 	State  json.RawMessage `json:"state"`
 }
 
-// observed are the commands that feed panels which INFO does not feed.
+// observed has the commands for panels that need more than INFO.
 var observed = map[string][]string{
 	"slowlog": {"SLOWLOG", "GET", "32"},
 	"stalls":  {"STALLS", "GET", "32"},
@@ -171,7 +171,7 @@ var observed = map[string][]string{
 	"nodes":   {"CLUSTER", "NODES"}, // in cluster mode
 }
 
-// collect asks the server. Each command has its own turn, so that no turn gets long.
+// collect runs the commands of a look. Each command has its own turn, so that no turn gets long.
 func (p *Page) collect() []byte {
 	s := State{
 		AtMs: time.Now().UnixMilli(), Clients: []string{}, Replies: map[string]any{},
@@ -200,7 +200,7 @@ func (p *Page) collect() []byte {
 	return body
 }
 
-// patience is how long a look may wait for turns before the page is told that something holds them.
+// patience is how long a look may wait for turns. After that the page is told that something holds the turn.
 const patience = 2 * time.Second
 
 func (p *Page) serveState(w http.ResponseWriter, _ *http.Request) {
@@ -222,7 +222,7 @@ func (p *Page) serveHistory(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, p.history.JSON(r.FormValue("range"), since))
 }
 
-// serveCommand answers with the latency of one command over the last hour.
+// serveCommand replies with the latency of one command over the last hour.
 func (p *Page) serveCommand(w http.ResponseWriter, r *http.Request) {
 	since, _ := strconv.ParseInt(r.FormValue("since"), 10, 64)
 	body := p.history.CommandJSON(r.FormValue("name"), since)
@@ -241,7 +241,7 @@ func writeJSON(w http.ResponseWriter, body []byte) {
 	w.Write(body)
 }
 
-// A cache shares one collection among many readers.
+// A cache shares one look among many readers.
 type cache struct {
 	collect func() []byte
 	mu      sync.Mutex
@@ -253,7 +253,7 @@ type cache struct {
 // fresh is how old a shared look may be.
 const fresh = 500 * time.Millisecond
 
-// get answers a look that is fresh, or false if none is there within limit.
+// get returns a fresh look. It returns false if there is none within limit.
 func (c *cache) get(limit time.Duration) ([]byte, bool) {
 	c.mu.Lock()
 	if c.body != nil && time.Since(c.at) < fresh {

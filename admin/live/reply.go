@@ -12,9 +12,10 @@ import (
 	"spindle/protocol/respclient"
 )
 
-// Replies as the page shows them. Every string is made printable: names may hold any bytes.
+// This file has replies in the form that the page shows. Every string is made printable, because names may hold any
+// bytes.
 
-// A recording is a reply that respclient reads as from a connection.
+// A recording is a reply from which respclient reads as from a connection.
 type recording struct {
 	net.Conn
 	r bytes.Reader
@@ -28,7 +29,8 @@ func parse(reply []byte) (respclient.Value, error) {
 	return respclient.New(from).Receive()
 }
 
-// readReply makes of a reply what JSON can say: maps with string keys, lists, numbers, strings. An error is nil.
+// readReply turns a reply into values that JSON can express: maps with string keys, lists, numbers, strings. An error
+// becomes nil.
 func readReply(reply []byte) any {
 	v, err := parse(reply)
 	if err != nil {
@@ -67,7 +69,8 @@ func plain(v respclient.Value) any {
 	return printable(v.Text)
 }
 
-// printable is s with what cannot be shown as \xHH. Line breaks stay: INFO and CLUSTER NODES are made of lines.
+// printable returns s with unprintable bytes as \xHH. Line breaks stay, because INFO and CLUSTER NODES consist of
+// lines.
 func printable(s string) string {
 	clean := true
 	for _, c := range s {
@@ -91,13 +94,13 @@ func printable(s string) string {
 	return b.String()
 }
 
-// shows says whether a character is harmless on a page. Control characters and those that turn the direction of writing
-// are not.
+// shows reports whether a character is harmless on a page. Control characters and characters that change the direction
+// of writing are not.
 func shows(c rune) bool { return c == '\n' || c == '\r' || unicode.IsGraphic(c) }
 
 const shownError = "(error) "
 
-// show writes a reply as redis-cli does: a line each, numbered, what is within indented.
+// show writes a reply as redis-cli does: one line for each element, numbered, and nested ones indented.
 func show(b *strings.Builder, v respclient.Value, indent string) {
 	switch {
 	case v.Null:

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// A watch looks at the server each second: for the history, for its state, and for the events on the charts. A look
-// waits while the turn is held. The state does not: it is judged by the last look, and by what is known without a turn.
+// A watch looks at the server each second, for the history, for its state, and for the events on the charts. A look
+// waits while the turn is held. The state does not wait: it is judged by the last look, and by figures that need no
+// turn.
 type watch struct {
 	source  *Source
 	history *History
@@ -28,7 +29,7 @@ type watch struct {
 	rounds  int64
 }
 
-// counted are the counters at a moment.
+// counted has the counters at a moment.
 type counted struct {
 	at time.Time
 	counters
@@ -63,7 +64,7 @@ type Condition struct {
 	Events []Event   `json:"events"`
 }
 
-// tick looks, unless a look still waits for its turns, and judges.
+// tick starts a look, unless one still waits for its turns, and judges.
 func (w *watch) tick(now time.Time) {
 	if w.looking.CompareAndSwap(false, true) {
 		w.looks.Go(func() {
@@ -74,7 +75,7 @@ func (w *watch) tick(now time.Time) {
 	w.judge(time.Now())
 }
 
-// judge notes which troubles have begun and which are over.
+// judge records which troubles have begun and which are over.
 func (w *watch) judge(now time.Time) Condition {
 	held := w.source.Held()
 	holder := Holder{}
@@ -116,7 +117,7 @@ func (w *watch) judge(now time.Time) Condition {
 	return c
 }
 
-// newest is the last n of a list.
+// newest returns the last n elements of a list.
 func newest[T any](list []T, n int) []T {
 	if len(list) > n {
 		return slices.Delete(list, 0, len(list)-n)
@@ -155,7 +156,7 @@ func (w *watch) look(now time.Time) {
 	w.history.Add(now.Unix(), second)
 }
 
-// info is INFO, and CLUSTER INFO in cluster mode.
+// info returns INFO, and CLUSTER INFO in cluster mode.
 func (w *watch) info() map[string]string {
 	fields := map[string]string{}
 	read := func(args ...string) {
@@ -177,7 +178,7 @@ func (w *watch) info() map[string]string {
 	return fields
 }
 
-// count notes the counters of this moment, and gives f their growth.
+// count records the present counters, and sets their growth in f.
 func (w *watch) count(now time.Time, f *Figures) {
 	whole := func(field string) int64 { n, _ := strconv.ParseInt(f.Info[field], 10, 64); return n }
 	failed := func(code string) int64 {
@@ -205,7 +206,8 @@ func (w *watch) count(now time.Time, f *Figures) {
 	}
 }
 
-// since is by how much the counters have grown. CONFIG RESETSTAT makes them smaller: that is no growth.
+// since returns by how much the counters have grown. CONFIG RESETSTAT makes them smaller, which does not count as
+// growth.
 func (c counters) since(b counters) counters {
 	grown := func(now, before int64) int64 { return max(0, now-before) }
 	return counters{grown(c.Connections, b.Connections), grown(c.Rejected, b.Rejected), grown(c.Errors, b.Errors),
@@ -214,7 +216,8 @@ func (c counters) since(b counters) counters {
 		grown(c.DelayedSyncs, b.DelayedSyncs), 0}
 }
 
-// mark notes the events between two looks; was is nil at the first. It returns the longest stall among them.
+// mark records the events between two looks. was is nil at the first look. It returns the longest stall among the
+// events.
 func (w *watch) mark(was, f *Figures) (longest time.Duration) {
 	add := func(atMs int64, kind, format string, args ...any) {
 		w.events = append(w.events, Event{atMs, kind, printable(fmt.Sprintf(format, args...))})
@@ -247,7 +250,7 @@ func (w *watch) mark(was, f *Figures) (longest time.Duration) {
 	return longest
 }
 
-// marksBetween are the events that show in the fields of INFO of two looks. AtMs is not set.
+// marksBetween returns the events that the INFO fields of two looks show. AtMs is not set.
 func marksBetween(was, now map[string]string) (marks []Event) {
 	changed := func(field string) bool { return was[field] != now[field] }
 	add := func(kind, format string, args ...any) {
@@ -276,7 +279,7 @@ func marksBetween(was, now map[string]string) (marks []Event) {
 	return marks
 }
 
-// ask is the reply to a command of the watch's own, as JSON has it; nil without one.
+// ask returns the reply to a command of the watch itself, as values for JSON, or nil without one.
 func (w *watch) ask(args ...string) any {
 	reply, err := w.source.Observe(args...)
 	if err != nil {
@@ -285,7 +288,7 @@ func (w *watch) ask(args ...string) any {
 	return readReply(reply)
 }
 
-// rowsOf are the maps in a list.
+// rowsOf returns the maps in a list.
 func rowsOf(reply any) (rows []map[string]any) {
 	list, _ := reply.([]any)
 	for _, e := range list {

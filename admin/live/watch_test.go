@@ -8,7 +8,7 @@ import (
 	"spindle/internal/histogram"
 )
 
-// TestSince: a trouble keeps the time at which it began, and is kept with its end once it is over.
+// TestSince: a trouble keeps the time at which it began. Once it is over, it is kept with its end.
 func TestSince(t *testing.T) {
 	held := time.Duration(0)
 	w := watch{history: newHistory(), source: &Source{
@@ -77,7 +77,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestLatencies: the replies of a second are counted alone, and those of a command every ten seconds.
+// TestLatencies: the replies of each second are counted separately, and those of a command every ten seconds.
 func TestLatencies(t *testing.T) {
 	h := newHistory()
 	get := &histogram.H{}
@@ -105,7 +105,7 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
-// TestCloseWaits: Close returns after the look that is under way, which uses the core.
+// TestCloseWaits: Close returns after the running look, which uses the core.
 func TestCloseWaits(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	p := New(Options{Source: Source{

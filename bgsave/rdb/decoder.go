@@ -50,8 +50,8 @@ type Batch struct {
 	grew int    // bytes that the decoder has added to values; it ends a batch in which they are many
 }
 
-// Usual sizes of a batch. A longer record gets a block of its own length. Smaller blocks cost more: on one processor
-// each block takes two thread switches.
+// Usual sizes of a batch. A longer record gets a block of that length. Smaller blocks cost more: on one processor each
+// block takes two thread switches.
 const (
 	blockSize  = 256 << 10
 	maxRecords = 4096

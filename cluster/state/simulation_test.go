@@ -121,7 +121,7 @@ func (h *host) terms() Terms {
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 
-// start starts the node, from the file on its disk if there is one.
+// start starts the node, with the file of its disk if there is one.
 func (h *host) start() {
 	h.held, h.pending = nil, nil
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))

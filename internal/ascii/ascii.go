@@ -1,7 +1,7 @@
 // Package ascii compares words without regard to the case of ASCII letters, for commands, options and patterns. It
 // leaves other bytes unchanged, whatever the locale.
 //
-// Owner: its caller; pure functions, which allocate nothing.
+// Owner: the caller; it has only pure functions, which allocate nothing.
 package ascii
 
 // Lower returns c in lower case.

@@ -11,7 +11,8 @@ func TestSteady(t *testing.T) {
 	if got, want := SteadyAt(now), now.UnixMilli(); got < want-60_000 || got > want+60_000 {
 		t.Errorf("%d, and Unix time is %d", got, want)
 	}
-	// Without a monotonic reading in its origin it would follow the wall clock. String shows whether there is one.
+	// Without a monotonic reading in its origin, the clock would follow the wall clock. String shows whether there is
+	// one.
 	if steadyOrigin.Round(0).String() == steadyOrigin.String() {
 		t.Error("the origin has no monotonic reading")
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Wall reads the monotonic and the wall clock. It reads both once a millisecond, so it notices a jump of the wall
-// clock then. In between it adds the processor's counter, or the monotonic clock if the counter is unreliable. One
-// goroutine at a time may use it.
+// A Wall reads the monotonic and the wall clock. It reads both once a millisecond, and notices a jump of the wall clock
+// then. In between it adds the processor's counter, or the monotonic clock if the counter is unreliable. One goroutine
+// at a time may use it.
 //
 // The counter's rate is always measured against the monotonic clock, over stretches of at least calibration. The rate
 // is used when two consecutive stretches agree. So it is not used after the first stretch, nor after a suspension or a
@@ -25,7 +25,7 @@ type Wall struct {
 	rate    float64 // nanoseconds a tick in the stretch before; 0: none
 }
 
-// A reading is the clocks at one instant, and the processor's counter directly after it.
+// A reading has the clocks at one instant, and the processor's counter directly after that instant.
 type reading struct {
 	nanos  int64 // monotonic, since the Wall's origin
 	unixNs int64
@@ -43,7 +43,7 @@ func WallFrom(origin time.Time) Wall {
 	return Wall{origin: origin, read: reading{nanos: -int64(time.Millisecond)}}
 }
 
-// WallBy returns a Wall that only reads the clock now. Its Nanos count from now's present time.
+// WallBy returns a Wall that reads only the clock now. Its Nanos count from now's present time.
 func WallBy(now func() time.Time) Wall {
 	w := WallFrom(now())
 	w.by = now
@@ -91,7 +91,7 @@ func (w *Wall) readClocks() int64 {
 	return w.answer(r.nanos)
 }
 
-// take continues from r. exact: r's counter and clocks were read without an interruption.
+// take continues from r. exact means that r's counter and clocks were read without an interruption.
 func (w *Wall) take(r reading, exact bool) {
 	w.read, w.span = r, 0
 	if !exact {

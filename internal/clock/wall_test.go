@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestWall: it agrees with both clocks, never decreases, and its wall time stays fresh.
+// TestWall: a Wall agrees with both clocks, never decreases, and its wall time stays fresh.
 func TestWall(t *testing.T) {
 	origin := time.Now()
 	w := WallFrom(origin)
@@ -32,7 +32,7 @@ func TestWall(t *testing.T) {
 	}
 }
 
-// A fakeClocks is a set of clocks that advance as told. They are read once a millisecond or less often.
+// A fakeClocks is a set of clocks that the test advances. They are read once a millisecond or less often.
 type fakeClocks struct {
 	t    *testing.T
 	w    Wall
@@ -59,8 +59,8 @@ func (f *fakeClocks) run(ms int) {
 	}
 }
 
-// TestWallTrustsAnEvenCounter: the counter is used only after two stretches, and not after a disturbance of it or of
-// the clock.
+// TestWallTrustsAnEvenCounter: the counter is used only after two stretches, and not after a disturbance of the counter
+// or of the clock.
 func TestWallTrustsAnEvenCounter(t *testing.T) {
 	const hour = int64(time.Hour)
 	for name, upset := range map[string]func(f *fakeClocks){
@@ -68,7 +68,7 @@ func TestWallTrustsAnEvenCounter(t *testing.T) {
 		"the counter jumped back":  func(f *fakeClocks) { f.at.ticks -= 1 << 40 },
 		"a suspension":             func(f *fakeClocks) { f.at.ticks += int64(f.rate * float64(hour)) },
 		"the clock slept":          func(f *fakeClocks) { f.at.nanos += hour },
-		// Until the stretch ends it is off by half a millisecond.
+		// Until the stretch ends, the time is off by half a millisecond.
 		"another rate":             func(f *fakeClocks) { f.rate *= 2; f.w.step = 0 },
 		"a counter that runs back": func(f *fakeClocks) { f.rate = -f.rate; f.w.step = 0; f.run(100); f.rate = -f.rate },
 		"jumps in a stretch and next": func(f *fakeClocks) {
@@ -125,7 +125,7 @@ func TestWallDropsInexactReadings(t *testing.T) {
 	}
 }
 
-// BenchmarkNanos compares the counter with the clock that it replaces. Watch ns/op of counter: a half of clock's.
+// BenchmarkNanos compares the counter with the clock that it replaces. Watch ns/op of counter: half of clock's.
 func BenchmarkNanos(b *testing.B) {
 	w := WallFrom(time.Now())
 	b.Run("counter", func(b *testing.B) {

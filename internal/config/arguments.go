@@ -40,8 +40,8 @@ type Arguments struct {
 //	spindle --sentinel file [--name value …]…  the same
 //
 // A word that begins with -- names a directive, unless the directive before it still lacks its value. So a value may
-// begin with -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value means
-// --save "", before another name and at the end.
+// begin with -- too ("--requirepass --secret"). "--name value" in one word is both. --save without a value, before
+// another name or at the end, means --save "".
 func ParseArguments(argv []string) Arguments {
 	a := Arguments{Bare: len(argv) < 2}
 	if len(argv) > 0 {
@@ -86,7 +86,7 @@ func ParseArguments(argv []string) Arguments {
 	return a
 }
 
-// readOptions turns words into lines. atStart says that words[0] is the command line's first argument, which may be
+// readOptions turns words into lines. atStart means that words[0] is the command line's first argument, which may be
 // "-".
 func (a *Arguments) readOptions(words []string, atStart bool) {
 	var lines strings.Builder
@@ -117,7 +117,8 @@ func (a *Arguments) readOptions(words []string, atStart bool) {
 	a.Options = lines.String()
 }
 
-// valueless says that words[i] is an option without a value: --save or --sentinel at the end, or before another option.
+// valueless reports whether words[i] is an option without a value: --save or --sentinel at the end, or before another
+// option.
 func valueless(words []string, i int) bool {
 	if !strings.EqualFold(words[i], "--save") && !strings.EqualFold(words[i], "--sentinel") {
 		return false
@@ -125,7 +126,8 @@ func valueless(words []string, i int) bool {
 	return i == len(words)-1 || strings.HasPrefix(words[i+1], "--")
 }
 
-// absolute returns path relative to the current directory, which dir may change later.
+// absolute returns path as an absolute path. A relative path starts at the current directory, which dir may change
+// later.
 func absolute(path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -17,10 +17,10 @@ type Check struct {
 	bad []Error
 }
 
-// Refused is the number of complaints.
+// Refused returns the number of complaints.
 func (c *Check) Refused() int { return len(c.bad) }
 
-// Explain returns why err would end a start, with the line of err, or at. The reason is the text of err, or for
+// Explain returns why err would end a start, with the line of err, or with at. The reason is the text of err, or for
 // ErrLogged the lines of the log.
 func (c *Check) Explain(err error, at Error) Error {
 	if line := (*Error)(nil); errors.As(err, &line) {
@@ -44,7 +44,7 @@ func (c *Check) Note(e Error) {
 	c.Log.Reset()
 }
 
-// Print writes the complaints in the order of their lines. Those about the whole configuration come last.
+// Print writes the complaints in the order of their lines. Complaints about the whole configuration come last.
 func (c *Check) Print() {
 	slices.SortStableFunc(c.bad, func(a, b Error) int { return cmp.Compare(uint(a.order-1), uint(b.order-1)) })
 	for _, e := range c.bad {

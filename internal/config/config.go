@@ -19,8 +19,8 @@ var ErrLogged = errors.New("see the lines above")
 // Options are the options of Load.
 type Options struct {
 	Log *logging.Logger
-	// Bad gets each wrong line, and reading continues without touching anything outside the process. nil: the first
-	// wrong line ends Load.
+	// Bad gets each wrong line, and reading continues without changing anything outside the process. If Bad is nil, the
+	// first wrong line ends Load.
 	Bad func(*Error)
 
 	Sentinel bool // collect sentinel lines instead of refusing them
@@ -47,7 +47,7 @@ type Line struct {
 	At    Error
 }
 
-// Refuse returns the error of a line that turned out wrong after Load.
+// Refuse returns the error for a line that turned out to be wrong after Load.
 func (l Line) Refuse(reason error) error {
 	e := l.At
 	e.Reason = reason.Error()
@@ -72,7 +72,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("\n*** FATAL CONFIG FILE ERROR (Redis %s) ***\n%s%s", version.Redis, where, e.Reason)
 }
 
-// An OpenError is a configuration file that cannot be read. Its text is a log line.
+// An OpenError is a configuration file that cannot be read. Error returns the line to log.
 type OpenError struct {
 	Path string
 	Err  error

@@ -69,8 +69,8 @@ func Chapters(registry *setting.Registry, page string) (intro string, chapters [
 	return intro, chapters, nil
 }
 
-// Help is --help. Without names it shows the ways to start the program and every directive, otherwise the directives
-// that match a name; names may be patterns. tools are further ways to start the program.
+// Help runs --help. Without names it shows the ways to start the program and every directive. Otherwise it shows the
+// directives that match a name; names may be patterns. tools are further ways to start the program.
 //
 // It returns the exit code: 0 if directives are named and found, or 1, as redis-server --help does.
 func Help(registry *setting.Registry, page string, tools []Form, names []string, out io.Writer) (code int) {

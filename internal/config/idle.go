@@ -9,8 +9,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// Idle are settings of Redis and Valkey that have no effect here. They are accepted and shown. Each says why it has
-// none.
+// Idle has the settings of Redis and Valkey that have no effect here. They are accepted and shown. Each says why it has
+// no effect.
 type Idle struct {
 	Hz setting.Int
 
@@ -21,7 +21,7 @@ type Idle struct {
 	newer idleNewer
 }
 
-// idleNewer are those that Redis 7.4 does not have.
+// idleNewer has the idle settings that Redis 7.4 does not have.
 type idleNewer struct {
 	rdbChannel, dualChannel, compatible, mptcp, replMPTCP, importMode setting.Bool
 	sampleRatio, syncBuffer                                           setting.Int
@@ -98,7 +98,7 @@ func (s *idleNewer) rows() []setting.Row {
 	}
 }
 
-// checkAddress refuses what is no address of a version.
+// checkAddress refuses a text that is not an address of a version.
 func checkAddress(version string, is func(netip.Addr) bool) func(string) error {
 	return func(text string) error {
 		if a, err := netip.ParseAddr(text); text != "" && (err != nil || !is(a) || a.Zone() != "") {

@@ -15,7 +15,7 @@ import (
 	"spindle/internal/setting"
 )
 
-// maxIncludes bounds the depth of includes: deeper files probably include themselves.
+// maxIncludes bounds the depth of includes. Deeper files probably include themselves.
 const maxIncludes = 16
 
 // A loader reads one configuration into a registry.
@@ -31,8 +31,7 @@ type loader struct {
 
 // Load reads the file, standard input (if args ask for it) and the options, in that order, into the rows of registry.
 //
-// Errors: *Error, *OpenError. Rows may have changed by then: the process ends.
-// No hook of the registry runs.
+// Errors: *Error, *OpenError. Rows may have changed by then, so the process must end. No hook of the registry runs.
 func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Options) (*Config, error) {
 	l := &loader{registry: registry, to: to, config: &Config{File: args.ConfigFile, last: map[string]Error{}}}
 	var text source
@@ -57,7 +56,7 @@ func Load(registry *setting.Registry, args Arguments, stdin io.Reader, to Option
 	return l.config, l.bad(l.checkWhole())
 }
 
-// bad returns err, which ends the reading; or nil if Options.Bad accepts it.
+// bad returns err, which ends the reading, or nil if Options.Bad accepts err.
 func (l *loader) bad(err error) error {
 	if err == nil || l.to.Bad == nil {
 		return err
@@ -158,7 +157,8 @@ func (l *loader) line(line string) error {
 	return errBadDirective
 }
 
-// nearest returns the directive that an unknown name probably means; "" if none is near, or if the name is known.
+// nearest returns the directive that an unknown name probably means. It returns "" if none is near, or if the name is
+// known.
 func (l *loader) nearest(name string) string {
 	names := []string{"include", "rename-command", "user", "loadmodule", "sentinel"}
 	for _, row := range l.registry.Rows() {
@@ -190,7 +190,7 @@ func (l *loader) user(args []string) error {
 	return nil
 }
 
-// checkLogFile opens the log as a test, because a later error could not be shown.
+// checkLogFile opens the log as a test, because a later error could not be reported.
 func (l *loader) checkLogFile() error {
 	path := l.value("logfile")
 	if path == "" {
@@ -213,7 +213,7 @@ func (l *loader) checkLogFile() error {
 	return f.Close()
 }
 
-// mayWrite returns why path cannot be opened for appending or created. It does neither.
+// mayWrite returns why path can be neither opened for appending nor created. It does not open or create the file.
 func mayWrite(path string) error {
 	stat, err := os.Stat(path)
 	switch {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// nearest returns the one of names that name probably means. At most two of its letters may be wrong, and less than
-// half. It returns "" if there is none, or if name is one of names.
+// nearest returns the one of names that name probably means. At most two letters of name, and less than half of them,
+// may be wrong. nearest returns "" if there is none, or if name is one of names.
 func nearest(name string, names []string) (near string) {
 	least := min(3, (len(name)+1)/2)
 	for _, n := range names {
@@ -47,8 +47,8 @@ func distance(a, b string) int {
 	return rows[len(a)%3][len(b)]
 }
 
-// Misspelt adds to the error of a start that the first argument is no command either, if it looks like one. forms are
-// the commands.
+// Misspelt extends the error of a start if the first argument looks like one of the commands in forms. It adds that the
+// argument is not a command either.
 func Misspelt(err error, argv []string, forms []Form) error {
 	open := (*OpenError)(nil)
 	if !errors.As(err, &open) || !errors.Is(open.Err, os.ErrNotExist) ||

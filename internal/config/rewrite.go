@@ -22,8 +22,8 @@ type Rewriter struct {
 	Log      *logging.Logger
 }
 
-// Rewrite replaces the file by one with the present values. At any instant there is the old file or the whole new one.
-// all also writes settings that have their default.
+// Rewrite replaces the file by one with the present values. At any instant the path has the old file or the whole new
+// one. all also writes settings that have their default.
 func (w *Rewriter) Rewrite(all bool) error {
 	if w.File == "" {
 		return errNoFile

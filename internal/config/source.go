@@ -22,7 +22,7 @@ type part struct {
 	from int // number of lines before it
 }
 
-// begin says that the next text comes from name.
+// begin notes that the next text comes from name.
 func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
 
 // Write implements io.Writer.
@@ -62,7 +62,7 @@ func readFiles(path string, text *source) error {
 	return nil
 }
 
-// maxConfig bounds a file: a longer file is a device or a mistake.
+// maxConfig bounds a file. A longer file is a device or a mistake.
 const maxConfig = 64 << 20
 
 func readBounded(path string, r io.Reader, text *source) error {

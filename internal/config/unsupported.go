@@ -9,14 +9,14 @@ import (
 	"spindle/internal/setting"
 )
 
-// An unsupported directive asks for a feature that this version lacks. Without it the server would behave
+// An unsupported directive asks for a feature that this version lacks. Without the feature the server would behave
 // differently.
 type unsupported struct {
 	directive string
 	without   string // the behaviour without the feature
 }
 
-// unsupportedDirectives lists them. Adding a feature removes its lines here.
+// unsupportedDirectives lists the unsupported directives. A change that adds a feature removes its lines here.
 var unsupportedDirectives = []unsupported{
 	{"tls-dh-params-file", "keys are agreed on by elliptic curves alone"},
 }
@@ -29,7 +29,7 @@ func asked(registry *setting.Registry) []unsupported {
 	})
 }
 
-// RefuseUnsupported returns the error of a configuration that asks for unsupported directives; nil if it asks for
+// RefuseUnsupported returns the error for a configuration that asks for unsupported directives, or nil if it asks for
 // none. The error names each of them, with the line of the first.
 func RefuseUnsupported(registry *setting.Registry, config *Config) error {
 	found := asked(registry)
@@ -72,8 +72,8 @@ func FollowUnsupported(registry *setting.Registry) {
 	}
 }
 
-// LogIdle names the settings without an effect that have another value than their default, in one line. An unsupported
-// directive has its own line, which names the behaviour in place of the feature.
+// LogIdle names, in one line, the settings without an effect whose value is not their default. An unsupported directive
+// has its own line, which names the behaviour in place of the feature.
 func LogIdle(log *logging.Logger, registry *setting.Registry, config *Config) {
 	idle := append(registry.Idle(), config.Ignored...)
 	for _, u := range asked(registry) {

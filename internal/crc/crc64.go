@@ -14,7 +14,7 @@ import (
 // 0xe9c6d914c4b8d9ca.
 const jones = 0xad93d23594c935a9
 
-// reflected is jones with its bits in the algorithm's order: bit 63-i is the coefficient of x^i.
+// reflected is jones in the algorithm's bit order: bit 63-i is the coefficient of x^i.
 var reflected = bits.Reverse64(jones)
 
 // tables[k][b] is the CRC of byte b followed by k zero bytes.

@@ -17,7 +17,7 @@ const (
 	foldMin   = 128
 )
 
-// foldConstants are those for D = 512 and D = 128.
+// foldConstants are the constants for D = 512 and D = 128.
 var foldConstants = [4]uint64{power(64 + 512 - 1), power(512 - 1), power(64 + 128 - 1), power(128 - 1)}
 
 var hasFold = hasCarrylessMultiply()

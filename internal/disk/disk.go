@@ -26,7 +26,7 @@ type System interface {
 	// Link gives a file a second name, in the same file system.
 	Link(from, to string) error
 	Remove(name string) error
-	// Mkdir makes a folder. It is no error if it exists.
+	// Mkdir makes a folder. An existing folder is not an error.
 	Mkdir(name string, mode fs.FileMode) error
 	// Size returns the file's length.
 	Size(name string) (int64, error)
@@ -36,11 +36,11 @@ type System interface {
 	SyncDir(name string) error
 	// Lock creates an empty file if needed, and locks it for this process until release is called or the process ends.
 	// The file stays.
-	// Errors: ErrLocked, if it is locked already.
+	// Errors: ErrLocked, if the file is locked already.
 	Lock(name string) (release func(), err error)
 }
 
-// ErrLocked is the error for a lock that another process holds, or this one.
+// ErrLocked is the error for a lock that this or another process holds.
 var ErrLocked = errors.New("the lock is held")
 
 // A File is one open file.
@@ -48,13 +48,14 @@ type File interface {
 	io.Reader
 	io.Writer
 	io.Closer
-	// Truncate cuts the file. Files opened to append continue at its new end.
+	// Truncate cuts the file to size. Files opened to append continue at the new end.
 	Truncate(size int64) error
 	// Sync makes the written data survive a power cut. After an error no earlier write is reliable.
 	Sync() error
-	// WriteOut starts writing n bytes at from to the disk. With wait it also waits for them. It guarantees nothing.
+	// WriteOut starts to write n bytes, from offset from, to the disk. With wait it also waits for them. It guarantees
+	// nothing.
 	WriteOut(from, n int64, wait bool) error
-	// Forget tells that the written data will not be read soon.
+	// Forget promises that the written data will not be read soon.
 	Forget()
 }
 
@@ -118,7 +119,7 @@ func (system) SyncDir(name string) error {
 	return err
 }
 
-// Lock also succeeds on file systems without locks; then it protects nothing.
+// Lock also succeeds on file systems without locks. There it protects nothing.
 func (system) Lock(name string) (release func(), err error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -168,10 +169,10 @@ func Exists(s System, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// WriteWhole replaces the small file name: at every instant there is the old file or the new one, complete.
+// WriteWhole replaces the small file name. At every instant name is the old file or the new one, complete.
 //
 // temp is a name in the same folder.
-// Errors: a *StepError. After it temp is gone and name is unchanged, unless only the sync of the folder failed.
+// Errors: a *StepError. After an error temp is gone and name is unchanged, unless only the sync of the folder failed.
 func WriteWhole(s System, name, temp string, content []byte) error {
 	return writeWhole(s, name, temp, content, 0o644, File.Sync)
 }
@@ -236,7 +237,7 @@ const (
 	StepSyncDir Step = "sync of the folder"
 )
 
-// A StepError is the error of a step. Its text is the error's own.
+// A StepError is the error of a step. Error returns the text of the underlying error.
 type StepError struct {
 	Step Step
 	Err  error

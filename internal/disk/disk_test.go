@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestOS: each operation on the real system.
+// TestOS tests each operation on the real system.
 func TestOS(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

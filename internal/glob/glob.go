@@ -17,9 +17,8 @@ import (
 //	*      any bytes, or none       [^abc]              one byte that is none of these
 //	\x     x itself                 [abc                a class that is not closed ends with the pattern
 //
-// Special cases are the reference server's. The empty text matches only the empty pattern, not "*". "[a-]" is an
-// unclosed range from 'a' to ']'. Bytes from 0x80 to 0xff sort before the others in a range. A match that needs more
-// than MaxStars fails.
+// Special cases are Redis's. The empty text matches only the empty pattern, not "*". "[a-]" is an unclosed range from
+// 'a' to ']'. Bytes from 0x80 to 0xff sort before the others in a range. A match that needs more than MaxStars fails.
 func Match(pattern, text []byte) bool { return match(pattern, text, false) }
 
 // MatchFold is Match without regard to the case of ASCII letters, except for an escaped letter in a class.
@@ -31,8 +30,8 @@ const MaxStars = 1000
 // IsLiteral reports whether pattern matches only itself.
 func IsLiteral(pattern []byte) bool { return !bytes.ContainsAny(pattern, "*?[\\") }
 
-// match walks both once, and only returns to the last star. An earlier star need not change: the last star can match
-// whatever a longer match of an earlier star would allow.
+// match walks both texts once, and only returns to the last star. An earlier star need not change, because the last
+// star can match whatever a longer match of an earlier star would allow.
 func match(pattern, text []byte, fold bool) bool {
 	if len(text) == 0 {
 		return len(pattern) == 0
@@ -89,7 +88,7 @@ func match(pattern, text []byte, fold bool) bool {
 
 func isLiteral(c byte) bool { return c != '*' && c != '?' && c != '[' && c != '\\' }
 
-// matchOne matches c with the element at pattern[p], which is no star. It returns the offset after that element.
+// matchOne matches c with the element at pattern[p], which is not a star. It returns the offset after that element.
 func matchOne(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	switch pattern[p] {
 	case '?':
@@ -126,7 +125,7 @@ func matchClass(pattern []byte, p int, c byte, fold bool) (next int, ok bool) {
 	return min(p+1, len(pattern)), ok != negated
 }
 
-// inRange compares signed characters, as the reference's C code does.
+// inRange compares signed characters, as Redis's C code does.
 func inRange(first, last, c byte, fold bool) bool {
 	if int8(first) > int8(last) {
 		first, last = last, first

@@ -119,7 +119,7 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// BenchmarkMatch: KEYS over keys that do and do not match. Watch ns/op.
+// BenchmarkMatch is KEYS over keys that do and do not match. Watch ns/op.
 func BenchmarkMatch(b *testing.B) {
 	for _, pattern := range []string{"key:*", "*0001", "key:[0-9]*1", "*:*:*"} {
 		b.Run(pattern, func(b *testing.B) {

@@ -1,7 +1,7 @@
 // Package histogram counts durations with a precision of an eighth, in memory of fixed size.
 //
-// Owner: its caller; one goroutine at a time.
-// Never: allocates after it was made.
+// Owner: the caller; one goroutine at a time.
+// Never: allocates after an H was made.
 package histogram
 
 import (
@@ -63,7 +63,7 @@ func (h *H) Merge(other *H) {
 	}
 }
 
-// Since returns what was counted after before, an earlier copy of h. Its Max is known to an eighth.
+// Since returns the counts that were added after before, an earlier copy of h. Its Max has the precision of a bucket.
 func (h *H) Since(before *H) (later H) {
 	if h.Total < before.Total { // h was reset
 		return *h
@@ -77,7 +77,7 @@ func (h *H) Since(before *H) (later H) {
 	return later
 }
 
-// Percentile returns the duration that p percent did not exceed, to an eighth; 0 if nothing was counted.
+// Percentile returns the duration that p percent did not exceed, to an eighth. It returns 0 if nothing was counted.
 func (h *H) Percentile(p float64) time.Duration {
 	wanted := max(uint64(p/100*float64(h.Total)+0.5), 1)
 	seen := uint64(0)
@@ -89,7 +89,8 @@ func (h *H) Percentile(p float64) time.Duration {
 	return 0
 }
 
-// Below counts the durations under each of bounds, which ascend, in seconds: Prometheus's buckets.
+// Below counts the durations under each of bounds, in the form of Prometheus's buckets. bounds are in seconds and
+// ascend.
 func (h *H) Below(bounds []float64) map[float64]uint64 {
 	counts := make(map[float64]uint64, len(bounds))
 	seen, at := uint64(0), 0
@@ -103,8 +104,8 @@ func (h *H) Below(bounds []float64) map[float64]uint64 {
 	return counts
 }
 
-// Doublings yields 1, 2, 4, … micros (of 1,024 ns), each with how many durations did not exceed it. A step at which the
-// count does not grow is left out.
+// Doublings yields 1, 2, 4, … micros (of 1,024 ns), each with how many durations did not exceed it. It leaves out steps
+// at which the count does not grow.
 func (h *H) Doublings(yield func(micros int64, count uint64) bool) {
 	seen, told, at := uint64(0), uint64(0), 0
 	for micros := int64(1); seen < h.Total && at < buckets; micros *= 2 {
@@ -119,7 +120,7 @@ func (h *H) Doublings(yield func(micros int64, count uint64) bool) {
 	}
 }
 
-// Bounds returns bounds that Below counts exactly: from 16 µs to 17 s, each four times the one before.
+// Bounds returns bounds for which Below is exact: from 16 µs to 17 s, each four times the one before.
 func Bounds() (bounds []float64) {
 	for d := time.Duration(16 << 10); d < 20*time.Second; d *= 4 {
 		bounds = append(bounds, d.Seconds())

@@ -27,7 +27,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// TestPercentiles: results agree with sorting to an eighth; two merged halves give the same.
+// TestPercentiles: results agree with sorting to an eighth. Two merged halves give the same result.
 func TestPercentiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all, half H
@@ -62,7 +62,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestSince: durations added after an earlier copy are counted alone, with their own maximum.
+// TestSince: durations added after an earlier copy are counted separately, with their own maximum.
 func TestSince(t *testing.T) {
 	var h H
 	h.Add(int64(time.Second), 3)

@@ -1,7 +1,7 @@
-// Package info has the building blocks of INFO: sections of fields. Each package contributes the fields it knows.
+// Package info has the building blocks of INFO: sections of fields. Each package contributes the fields that it knows.
 //
 // Owner: none. A field's function runs in the turn that replies to INFO, so it may read what the core may read.
-// Never: sets the order of a report; the observe family does, after the reference server's.
+// Never: sets the order of a report; the observe family does, after Redis's order.
 // Start here: a package exports Sections() []info.Section, server/wire.go joins them.
 package info
 
@@ -70,27 +70,27 @@ func appendClean(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// Int is a field with an integer.
+// Int returns a field with an integer.
 func Int(name string, f func() int64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendInt(b, f(), 10) }}
 }
 
-// Uint is a field with an unsigned integer.
+// Uint returns a field with an unsigned integer.
 func Uint(name string, f func() uint64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendUint(b, f(), 10) }}
 }
 
-// Text is a field with text.
+// Text returns a field with text.
 func Text(name string, f func() string) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return appendClean(b, f()) }}
 }
 
-// Constant is a field whose value never changes while the process lives.
+// Constant returns a field whose value never changes while the process lives.
 func Constant(name, value string) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return appendClean(b, value) }}
 }
 
-// Bool is a field with 1 or 0.
+// Bool returns a field with 1 or 0.
 func Bool(name string, f func() bool) Field {
 	return Field{Name: name, Value: func(b []byte) []byte {
 		if f() {
@@ -100,12 +100,12 @@ func Bool(name string, f func() bool) Field {
 	}}
 }
 
-// Float is a field with a fixed number of decimals.
+// Float returns a field with a fixed number of decimals.
 func Float(name string, decimals int, f func() float64) Field {
 	return Field{Name: name, Value: func(b []byte) []byte { return strconv.AppendFloat(b, f(), 'f', decimals, 64) }}
 }
 
-// Bytes is two fields: name and name_human.
+// Bytes returns two fields: name and name_human.
 func Bytes(name string, f func() int64) Field {
 	return Field{Name: name, Lines: func(w *Writer) {
 		n := f()
@@ -114,7 +114,7 @@ func Bytes(name string, f func() int64) Field {
 	}}
 }
 
-// Lines is a varying number of lines in the place of name in the section's order.
+// Lines returns a varying number of lines, in the place of name in the section's order.
 func Lines(name string, f func(w *Writer)) Field { return Field{Name: name, Lines: f} }
 
 // AppendHuman writes a number of bytes for people: 512B, 1.50K, 23.54G.

@@ -4,9 +4,10 @@ package invariant
 
 import "runtime"
 
-// Goroutine returns a name of the calling goroutine. No two live goroutines have the same name; 0 is no goroutine's.
+// Goroutine returns a number that identifies the calling goroutine. No two live goroutines have the same number, and
+// none has 0.
 //
-// Only for assertions in builds with invariants: "the caller is the goroutine that took this".
+// It is only for assertions in builds with invariants: "the caller is the goroutine that took this".
 func Goroutine() uintptr { return running() }
 
 // numbered returns the number that a stack trace gives the goroutine: "goroutine 17 [running]:".

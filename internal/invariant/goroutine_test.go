@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGoroutine: both ways to name a goroutine distinguish live goroutines. The name stays, also when the stack has
-// moved.
+// TestGoroutine: both ways to identify a goroutine distinguish live goroutines. The number stays the same, also when
+// the stack has moved.
 func TestGoroutine(t *testing.T) {
 	for name, of := range map[string]func() uintptr{"Goroutine": Goroutine, "numbered": numbered} {
 		const n = 100

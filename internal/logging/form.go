@@ -25,7 +25,7 @@ const (
 	StampMilliseconds              // since 1970
 )
 
-// stamps is how many Stamps there are, for the logger's one word.
+// stamps is the number of Stamps. It lets the logger keep format and stamp in one word.
 const stamps = 3
 
 // SetForm sets how lines are written.
@@ -79,8 +79,8 @@ func appendStamp(line []byte, s Stamp, t time.Time) []byte {
 	return t.AppendFormat(line, "02 Jan 2006 15:04:05.000")
 }
 
-// appendPlain appends a text without the characters that end a value of logfmt. As in Valkey, a single quote stands for
-// a double one, and a blank for a line's end.
+// appendPlain appends a text without the characters that would end a value of logfmt. As in Valkey, it replaces a
+// double quote by a single one, and a line end by a blank.
 func appendPlain(line []byte, text string) []byte {
 	for i := range len(text) {
 		switch c := text[i]; c {
@@ -95,7 +95,7 @@ func appendPlain(line []byte, text string) []byte {
 	return line
 }
 
-// appendJSON appends a text with JSON's escapes. Bytes that are no UTF-8 become U+FFFD.
+// appendJSON appends a text with JSON's escapes. Bytes that are not UTF-8 become U+FFFD.
 func appendJSON(line []byte, text string) []byte {
 	const escaped, letters, hex = "\\\"\n\r\t\b\f", `\"nrtbf`, "0123456789abcdef"
 	for _, r := range text {

@@ -58,7 +58,7 @@ func New(out io.Writer) *Logger {
 	return l
 }
 
-// Debug, Verbose, Notice and Warning write one line; the format is fmt's and needs no line end.
+// Debug, Verbose, Notice and Warning write one line. The format is fmt's and needs no line end.
 func (l *Logger) Debug(format string, args ...any)   { l.write(LevelDebug, format, args) }
 func (l *Logger) Verbose(format string, args ...any) { l.write(LevelVerbose, format, args) }
 func (l *Logger) Notice(format string, args ...any)  { l.write(LevelNotice, format, args) }
@@ -67,7 +67,7 @@ func (l *Logger) Warning(format string, args ...any) { l.write(LevelWarning, for
 // At writes one line with a level chosen at run time.
 func (l *Logger) At(level Level, format string, args ...any) { l.write(level, format, args) }
 
-// Enabled reports whether a line of this level would be written; for lines that are costly to make.
+// Enabled reports whether a line of this level would be written. Callers use it before they make a costly line.
 func (l *Logger) Enabled(level Level) bool { return l != nil && int64(level) >= l.level.Load() }
 
 // SetLevel hides lines below level.
@@ -76,14 +76,14 @@ func (l *Logger) SetLevel(level Level) { l.level.Store(int64(level)) }
 // SetRole changes the letter after the PID: M, S, X or C.
 func (l *Logger) SetRole(role byte) { l.role.Store(int64(role)) }
 
-// ToFile sends lines to a file, which is opened for each line; "": back to standard output.
+// ToFile sends lines to the file at path, which is opened for each line. An empty path means standard output.
 func (l *Logger) ToFile(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.path = path
 }
 
-// ToSyslog sends lines to syslog as well. A missing syslog is no error, because there is no place to report it.
+// ToSyslog sends lines to syslog as well. A missing syslog is not an error, because there is no place to report it.
 func (l *Logger) ToSyslog(ident string, facility syslog.Priority) {
 	w, err := syslog.New(facility|syslog.LOG_NOTICE, ident)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *Logger) ToSyslog(ident string, facility syslog.Priority) {
 	l.syslog = w
 }
 
-// Raw writes text unchanged at any level: the logo, a crash report.
+// Raw writes text unchanged at any level, for the logo or a crash report.
 func (l *Logger) Raw(text string) {
 	if l == nil {
 		return
@@ -135,7 +135,7 @@ func (l *Logger) write(level Level, format string, args []any) {
 	}
 }
 
-// put writes line in one call, so that other processes' lines in the same file do not cut it.
+// put writes line in one call, so that lines of other processes in the same file do not split it.
 func (l *Logger) put(line []byte) {
 	if l.path == "" {
 		_, _ = l.out.Write(line)

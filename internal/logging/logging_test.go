@@ -42,7 +42,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestForms: logfmt and JSON have the fields of valkey-server 9.1.2, and each line is whole whatever its text holds.
+// TestForms: logfmt and JSON have the fields of valkey-server 9.1.2, and each line is whole whatever text it has.
 func TestForms(t *testing.T) {
 	var out bytes.Buffer
 	l := New(&out)

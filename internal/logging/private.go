@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Redacted stands in a line for data of users, while they are hidden.
+// Redacted stands in a line in place of users' data, while these are hidden.
 const Redacted = "*redacted*"
 
-// A Private is an argument of a line, or an error in the chain of one, that holds data of users. Public is its text
-// without them.
+// A Private is an argument of a line that holds users' data, or such an error in the chain of an argument. Public
+// returns its text without these data.
 type Private interface{ Public() string }
 
-// Data are data of users: a key, or bytes of a request.
+// A Data is users' data: a key, or bytes of a request.
 type Data string
 
 func (Data) Public() string { return Redacted }
 
-// A Client is a client as CLIENT LIST shows it. Its own name and its user's are data of users.
+// A Client is a client in the form of CLIENT LIST. Its name and its user's name are users' data.
 type Client string
 
 var clientNames = regexp.MustCompile(`\b(name|user)=[^ ]+`)
 
 func (c Client) Public() string { return clientNames.ReplaceAllString(string(c), "$1="+Redacted) }
 
-// Hide sets whether lines leave out data of users: hide-user-data-from-log.
+// Hide sets whether lines leave out users' data, for hide-user-data-from-log.
 func (l *Logger) Hide(on bool) { l.hides.Store(on) }
 
-// public are args without data of users.
+// public returns args without users' data.
 func public(args []any) []any {
 	shown := make([]any, len(args))
 	for i, a := range args {

@@ -12,7 +12,7 @@ type keyError struct{ key string }
 func (e keyError) Error() string  { return "no " + e.key }
 func (e keyError) Public() string { return "no key" }
 
-// TestHide: lines leave out data of users while that is set, also those inside of errors, and no longer afterwards.
+// TestHide: while hiding is set, lines leave out users' data, also data inside errors. Afterwards they show them again.
 func TestHide(t *testing.T) {
 	var out strings.Builder
 	l := New(&out)

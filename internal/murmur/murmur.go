@@ -1,8 +1,8 @@
 // Package murmur is MurmurHash2 as the formats of sketches and Bloom filters define it, reading little endian.
 //
 // Source: Austin Appleby's MurmurHash2, in the public domain.
-// Owner: its caller.
-// Never: keeps state. It is not for our tables, whose hash has another seed in each process.
+// Owner: the caller.
+// Never: keeps state. It is not for the server's own tables, whose hash has another seed in each process.
 package murmur
 
 import "encoding/binary"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestVerification is SMHasher's: the hash of the hashes of 256 keys is a published number for each function.
+// TestVerification makes SMHasher's check: the hash of the hashes of 256 keys is a published number for each function.
 func TestVerification(t *testing.T) {
 	verify := func(width int, hash func(p []byte, seed uint64) uint64) uint32 {
 		var key [256]byte

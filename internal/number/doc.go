@@ -2,6 +2,6 @@
 // long doubles of INCRBYFLOAT.
 //
 // Owner: the caller; it has only pure functions.
-// Never: allocates in the usual case, accepts text that the reference server refuses, or prints other digits.
+// Never: allocates in the usual case, accepts text that Redis refuses, or prints other digits.
 // Start at integer.go; double.go is scores, long.go is INCRBYFLOAT and HINCRBYFLOAT.
 package number

@@ -18,7 +18,8 @@ func AppendDouble(dst []byte, f float64) []byte {
 	return AppendShortest(dst, f)
 }
 
-// AppendShortest is AppendDouble, but large whole numbers are like any other: 1e+20. DEBUG DIGEST uses it for scores.
+// AppendShortest is AppendDouble, but treats large whole numbers like any other: 1e+20. DEBUG DIGEST uses it for
+// scores.
 func AppendShortest(dst []byte, f float64) []byte {
 	switch {
 	case f != f:
@@ -36,8 +37,8 @@ func AppendShortest(dst []byte, f float64) []byte {
 	return appendShortest(dst, f)
 }
 
-// ParseDouble reads a double as C's strtod does. Like the server it also refuses blanks, an empty text, trailing bytes,
-// nan, overflow to infinity and underflow to zero. "inf", "infinity", "0x1p3" and a leading '+' are valid.
+// ParseDouble reads a double as C's strtod does. Like Redis it also refuses blanks, an empty text, trailing bytes, nan,
+// overflow to infinity and underflow to zero. "inf", "infinity", "0x1p3" and a leading '+' are valid.
 func ParseDouble(text []byte) (f float64, ok bool) {
 	form, nonzero := scanFloat(text)
 	if form == notFloat {

@@ -7,8 +7,8 @@ import (
 )
 
 // Doubles are printed by Grisu2 (Florian Loitsch, "Printing Floating-Point Numbers Quickly and Accurately with
-// Integers", 2010), as in the reference server. The text always reads back exactly. In about one number of a thousand
-// it has one digit more than the shortest text. A printer that is always shortest would differ there.
+// Integers", 2010), as in Redis. The text always reads back exactly. In about one number of a thousand it has one digit
+// more than the shortest text. A printer that is always shortest would differ there.
 //
 // A double f and its two boundaries, halfway to its neighbours, are scaled by a cached power of ten. That brings their
 // binary exponent into [minExp, maxExp]. Then digits of the upper boundary are produced until the rest is within the
@@ -79,7 +79,7 @@ func powerFor(exp int) (float, int) {
 	}
 }
 
-// grisu2 writes the digits of f, which is finite and above zero: f ≈ digits[:n] × 10^k.
+// grisu2 writes the digits of f, which must be finite and above zero: f ≈ digits[:n] × 10^k.
 func grisu2(f float64, digits *[18]byte) (n, k int) {
 	raw := math.Float64bits(f)
 	w := float{raw & fracMask, int(raw >> 52 & 0x7ff)}
@@ -143,7 +143,7 @@ func interval(w, upper, lower float, digits *[18]byte) (n, kappa int) {
 	}
 }
 
-// nearer lowers the last digit while that stays inside the interval and comes closer to the number itself.
+// nearer lowers the last digit while the result stays inside the interval and comes closer to the number itself.
 func nearer(digits []byte, delta, rest, ten, distance uint64) {
 	for rest < distance && delta-rest >= ten &&
 		(rest+ten < distance || distance-rest > rest+ten-distance) {
@@ -152,8 +152,8 @@ func nearer(digits []byte, delta, rest, ten, distance uint64) {
 	}
 }
 
-// appendShortest appends f, finite and not zero, in the reference server's layout: plain while the exponent is small,
-// otherwise with e+NN.
+// appendShortest appends f in Redis's layout: plain while the exponent is small, otherwise with e+NN. f is finite and
+// not zero.
 func appendShortest(dst []byte, f float64) []byte {
 	most := 18
 	if f < 0 {

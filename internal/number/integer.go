@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// pairs is "00" "01" … "99": two digits for one division.
+// pairs is "00" "01" … "99", which gives two digits for one division.
 const pairs = "0001020304050607080910111213141516171819" +
 	"2021222324252627282930313233343536373839" +
 	"4041424344454647484950515253545556575859" +
@@ -69,7 +69,7 @@ func Put8(dst *[8]byte, n uint64) (digits int) {
 	return 8 - zeros
 }
 
-// IntLen returns len(AppendInt(nil, n)) without writing it.
+// IntLen returns len(AppendInt(nil, n)) without making the text.
 func IntLen(n int64) int {
 	if n < 0 {
 		return 1 + UintLen(-uint64(n))
@@ -77,7 +77,7 @@ func IntLen(n int64) int {
 	return UintLen(uint64(n))
 }
 
-// UintLen returns len(AppendUint(nil, n)) without writing it.
+// UintLen returns len(AppendUint(nil, n)) without making the text.
 func UintLen(n uint64) int {
 	digits := bits.Len64(n|1) * 1233 >> 12 // at most one too few
 	if n >= powers[digits] {

@@ -50,7 +50,7 @@ func (l Long) normal() Long {
 // top returns the exponent of the highest bit.
 func (l Long) top() int { return l.exp + 63 }
 
-// ParseLong reads a long double as C's strtold does, and refuses what ParseDouble refuses.
+// ParseLong reads a long double as C's strtold does. It refuses the same texts as ParseDouble.
 func ParseLong(text []byte) (l Long, ok bool) {
 	if len(text) >= longMaxText {
 		return Long{}, false
@@ -125,7 +125,7 @@ func parseDecimal(text []byte) (Long, bool) {
 	return parseDecimalSlowly(text[from:end], power), true
 }
 
-// parseExponent reads the digits after 'e', which are known to be valid. Values beyond ±100000 are clamped.
+// parseExponent reads the digits after 'e', which must be valid. Values beyond ±100000 are clamped.
 func parseExponent(text []byte) (n int) {
 	negative := false
 	for _, c := range text {
@@ -142,7 +142,7 @@ func parseExponent(text []byte) (n int) {
 	return n
 }
 
-// pow5 returns 5^n for n up to 27, the greatest that fits.
+// pow5 returns 5^n for n up to 27, the greatest n whose result fits.
 func pow5(n int) uint64 {
 	power := uint64(1)
 	for range n {
@@ -171,7 +171,7 @@ func roundUp(mant uint64, exp int, up bool) Long {
 	return Long{mant: mant, exp: exp}
 }
 
-// divideLong returns a/b × 2^exp, rounded to nearest even. Neither is 0.
+// divideLong returns a/b × 2^exp, rounded to nearest even. Neither a nor b is 0.
 func divideLong(a, b uint64, exp int) Long {
 	shiftA, shiftB := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
 	a <<= shiftA
@@ -241,7 +241,7 @@ func parseHex(text []byte) (Long, bool) {
 	return l, true
 }
 
-// fromBig converts a number of 64 bits of precision that is not negative.
+// fromBig converts a number that has 64 bits of precision and is not negative.
 func fromBig(f *big.Float) Long {
 	if f.Sign() == 0 {
 		return Long{}
@@ -264,7 +264,7 @@ func (a Long) Add(b Long) (sum Long, ok bool) {
 	case a.exp < b.exp || a.exp == b.exp && a.mant < b.mant:
 		a, b = b, a
 	}
-	// a is the greater one. b is shifted below it into 128 bits; bits shifted out are sticky.
+	// a is the greater number. b is shifted below it into 128 bits; bits shifted out are sticky.
 	distance := uint(a.exp - b.exp)
 	var hi, lo, sticky uint64
 	switch {

@@ -93,7 +93,7 @@ func TestParseDouble(t *testing.T) {
 	}
 }
 
-// The sums are the reference server's for INCRBYFLOAT.
+// The sums are Redis's for INCRBYFLOAT.
 func TestLong(t *testing.T) {
 	for _, c := range []struct{ a, b, want string }{
 		{"10.5", "0.1", "10.6"},
@@ -183,7 +183,7 @@ func exact(l Long) *big.Rat {
 	return r
 }
 
-// TestLongAgainstBig: parsing, adding and printing round as arbitrary precision does that is rounded once.
+// TestLongAgainstBig: parsing, adding and printing round like arbitrary precision that is rounded once.
 func TestLongAgainstBig(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	round := func(r *big.Rat) Long {
@@ -227,7 +227,7 @@ func TestLongAgainstBig(t *testing.T) {
 	}
 }
 
-// FuzzNumbers: printed numbers read back the same, and two readers accept the same texts.
+// FuzzNumbers: printed numbers read back the same, and both readers accept the same texts.
 func FuzzNumbers(f *testing.F) {
 	f.Add("1.5e3", 0.1, int64(-5))
 	f.Add("0x1p-3", 5e-324, int64(math.MinInt64))

@@ -13,14 +13,14 @@ import (
 	"spindle/internal/disk"
 )
 
-// A Folder is a store in a folder: of another disk, or of a file system from the network. An object is a file.
+// A Folder is a store in a folder, on another disk or on a network file system. An object is a file.
 type Folder struct{ root string }
 
-// tempMark begins the names of files that are not whole yet.
+// tempMark begins the names of files that are not complete yet.
 const tempMark = ".temp-"
 
-// OpenFolder opens a folder as a store. The folder must exist: a file system that is not mounted is no place for
-// backups.
+// OpenFolder opens a folder as a store. The folder must exist, because backups must not go to the empty mount point of
+// a file system that is not mounted.
 func OpenFolder(root string) (*Folder, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -38,12 +38,12 @@ func OpenFolder(root string) (*Folder, error) {
 	return &Folder{root}, nil
 }
 
-// String is the folder's path.
+// String returns the folder's path.
 func (f *Folder) String() string { return f.root }
 
 func (f *Folder) path(key string) string { return filepath.Join(f.root, filepath.FromSlash(key)) }
 
-// Put writes a file, syncs it and gives it its name. The kernel has no checksum of a file, so checked is false.
+// Put writes a file, syncs it and gives it its name. The kernel computes no checksum of a file, so checked is false.
 func (f *Folder) Put(ctx context.Context, key string, body []byte) (checked bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, context.Cause(ctx)
@@ -75,7 +75,7 @@ func (f *Folder) Put(ctx context.Context, key string, body []byte) (checked bool
 	return false, disk.OS.SyncDir(dir)
 }
 
-// makeDir makes a folder below the root, with those above it.
+// makeDir makes a folder below the root, with its missing parents.
 func (f *Folder) makeDir(dir string) error {
 	if _, err := os.Stat(dir); err == nil || dir == f.root {
 		return err

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// S3Options say where a bucket is, and how to speak to it.
+// S3Options say where a bucket is, and how to access it.
 type S3Options struct {
 	Bucket, Prefix string // prefix: of all keys, without "/" at its ends
 	Endpoint       string // "https://host:port". Empty: AWS's of the region
@@ -43,10 +43,10 @@ type S3 struct {
 // requestPatience bounds one try of a request. An object of 16 MB then needs 28 KB a second.
 const requestPatience = 10 * time.Minute
 
-// atOnce is the most memory that a reply's announced length allocates before bytes arrive.
+// atOnce bounds the memory that is allocated for a reply's announced length before bytes arrive.
 const atOnce = 32 << 20
 
-// OpenS3 makes a client of a bucket. It sends nothing.
+// OpenS3 makes a client for a bucket. It sends nothing.
 func OpenS3(o S3Options) (*S3, error) {
 	endpoint, virtual := o.Endpoint, o.VirtualHost
 	if endpoint == "" {
@@ -68,7 +68,7 @@ func OpenS3(o S3Options) (*S3, error) {
 	} else {
 		s.base.Path = "/" + o.Bucket + "/"
 	}
-	// HTTP/1.1 alone: several connections carry more than the streams of one.
+	// Only HTTP/1.1 is used, because several connections carry more than the streams of one.
 	s.http = &http.Client{Timeout: requestPatience, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS, DisableCompression: true, MaxIdleConnsPerHost: 16,
 		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -77,7 +77,7 @@ func OpenS3(o S3Options) (*S3, error) {
 	return s, nil
 }
 
-// String is the store's address.
+// String returns the store's address.
 func (s *S3) String() string {
 	text := "s3://" + s.o.Bucket
 	if s.o.Prefix != "" {
@@ -96,8 +96,9 @@ func (s *S3) key(key string) string {
 	return s.o.Prefix + "/" + key
 }
 
-// Put stores an object. The store checks the bytes it gets against the signed SHA-256. checked compares the checksum in
-// its reply, or the ETag that is an MD5 in stores that do not encrypt by themselves.
+// Put stores an object. The store checks the received bytes against the signed SHA-256. checked means that the checksum
+// in the store's reply is right. In stores that do not encrypt by themselves, the ETag serves too, because it is an
+// MD5.
 func (s *S3) Put(ctx context.Context, key string, body []byte) (checked bool, err error) {
 	sum := sha256.Sum256(body)
 	header := http.Header{"X-Amz-Checksum-Sha256": {base64.StdEncoding.EncodeToString(sum[:])}}
@@ -172,7 +173,7 @@ func (s *S3) List(ctx context.Context, prefix string, see func(Object)) error {
 	}
 }
 
-// do sends a request until a reply counts, at most o.Tries times. key is empty for the bucket itself.
+// do sends a request until a reply is final, at most o.Tries times. key is empty for the bucket itself.
 func (s *S3) do(ctx context.Context, verb, method, key, query string, header http.Header, body []byte,
 	sum [sha256.Size]byte) (reply []byte, head http.Header, err error) {
 	pause := s.o.Pause
@@ -191,7 +192,7 @@ func (s *S3) do(ctx context.Context, verb, method, key, query string, header htt
 	}
 }
 
-// once sends a request once. again says that another try may help.
+// once sends a request once. again reports whether another try may help.
 func (s *S3) once(ctx context.Context, verb, method, key, query string, header http.Header, body []byte,
 	sum [sha256.Size]byte) (reply []byte, head http.Header, again bool, err error) {
 	to := s.base
@@ -244,12 +245,12 @@ func (s *S3) once(ctx context.Context, verb, method, key, query string, header h
 	return nil, nil, again, e
 }
 
-// isCertificate reports whether a connection failed by its certificate. Another try does not help then.
+// isCertificate reports whether a connection failed because of its certificate. Then another try does not help.
 func isCertificate(err error) bool {
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError))
 }
 
-// An S3Error is a refusal of the store.
+// An S3Error is a refusal by the store.
 type S3Error struct {
 	Verb, Key, Store string `xml:"-"`
 	Status           int    `xml:"-"`
@@ -276,7 +277,7 @@ func (e *S3Error) Error() string {
 	return text
 }
 
-// explain sets Why. sent is this host's time of the request.
+// explain sets Why. sent is this host's time at the request.
 func (e *S3Error) explain(s *S3, response *http.Response, sent time.Time) {
 	if e.Code == "" && e.Status == http.StatusNotFound && e.Verb != "list" {
 		e.Code = "NoSuchKey" // of a store that says it by the status alone

@@ -14,7 +14,7 @@ import (
 	"spindle/tests/testkit/s3test"
 )
 
-// optionsOf are those for a test's server. A request is tried three times.
+// optionsOf returns the options for a test's server. A request is tried three times.
 func optionsOf(s *s3test.Server) S3Options {
 	return S3Options{Bucket: s3test.Bucket, Prefix: "a b/ü+", Endpoint: s.URL, Region: s3test.Region, Now: time.Now,
 		Credentials: Credentials{ID: s3test.ID, Secret: s3test.Secret}, Tries: 3, Pause: time.Millisecond}
@@ -29,7 +29,7 @@ func opened(t *testing.T, o S3Options) *S3 {
 	return s
 }
 
-// stores are an S3 store and a folder, both empty.
+// stores returns an S3 store and a folder, both empty.
 func stores(t *testing.T) map[string]Store {
 	t.Helper()
 	folder, err := OpenFolder(t.TempDir())
@@ -95,7 +95,7 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// TestRetries: a request that fails for a time is sent again, and a refusal is not.
+// TestRetries: a request that fails for a time is sent again, and one that is refused is not.
 func TestRetries(t *testing.T) {
 	server := s3test.Start(t)
 	s := opened(t, optionsOf(server))
@@ -119,7 +119,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestRefusals: an error names the store, the request and what helps, and never a secret.
+// TestRefusals: an error names the store, the request and a remedy, and never a secret.
 func TestRefusals(t *testing.T) {
 	server := s3test.Start(t)
 	for _, c := range []struct {
@@ -147,7 +147,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestToken: a session token is sent and signed. The server refuses headers of AWS that are not signed.
+// TestToken: a session token is sent and signed. The server refuses AWS headers that are not signed.
 func TestToken(t *testing.T) {
 	server := s3test.Start(t)
 	o := optionsOf(server)
@@ -159,7 +159,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestUnchecked: a store whose reply has no checksum that we know has not checked.
+// TestUnchecked: a store whose reply has no known checksum counts as unchecked.
 func TestUnchecked(t *testing.T) {
 	server := s3test.Start(t)
 	server.WithoutSums()
@@ -173,7 +173,7 @@ func TestUnchecked(t *testing.T) {
 	}
 }
 
-// TestAddresses: where a bucket is. AWS's own has it in the host's name.
+// TestAddresses: the address of a bucket. In AWS's own store the host name contains the bucket.
 func TestAddresses(t *testing.T) {
 	c := Credentials{ID: "i", Secret: "s"}
 	for want, o := range map[string]S3Options{

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Credentials are the access key of a store. A token comes with keys that are valid for some hours.
+// Credentials are the access key of a store. Keys that are valid for only some hours come with a Token.
 type Credentials struct{ ID, Secret, Token string }
 
 const (
@@ -19,8 +19,8 @@ const (
 	amzDay  = "20060102"
 )
 
-// sign adds the headers of AWS Signature Version 4 to a request whose body has this SHA-256 in hex. All headers that
-// the request has by then are signed. The path of r.URL must be in the encoding of encode.
+// sign adds the headers of AWS Signature Version 4 to a request whose body has this SHA-256 in hex. It signs all
+// headers that the request already has. The path of r.URL must be encoded by encode.
 //
 // Source: AWS, "Signature Calculations for the Authorization Header" of Amazon S3.
 func sign(r *http.Request, bodySHA256, region string, c Credentials, at time.Time) {
@@ -59,7 +59,7 @@ func sign(r *http.Request, bodySHA256, region string, c Credentials, at time.Tim
 		",Signature="+hex.EncodeToString(key))
 }
 
-// encode is the encoding of signed requests: all but letters, digits and "-._~" becomes %XX. A path keeps its "/".
+// encode encodes text for signed requests: everything but letters, digits and "-._~" becomes %XX. A path keeps its "/".
 func encode(text string, path bool) string {
 	encoded := strings.ReplaceAll(url.QueryEscape(text), "+", "%20")
 	if path {
@@ -68,7 +68,7 @@ func encode(text string, path bool) string {
 	return encoded
 }
 
-// query makes a query of names and values, in the order of names, in the encoding of encode.
+// query makes a query of names and values, sorted by name and encoded by encode.
 func query(pairs map[string]string) string {
 	var all []string
 	for name, value := range pairs {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestSignatures: the signatures of the examples that AWS has published for S3.
+// TestSignatures checks the signatures of the examples that AWS has published for S3.
 // Source: AWS, "Signature Calculations for the Authorization Header", examples.
 func TestSignatures(t *testing.T) {
 	c := Credentials{ID: "AKIAIOSFODNN7EXAMPLE", Secret: "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}

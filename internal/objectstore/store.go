@@ -1,6 +1,6 @@
-// Package objectstore keeps objects of some megabytes under keys: in a folder, or in a store that speaks S3's protocol.
+// Package objectstore keeps objects of some megabytes under keys: in a folder, or in a store with S3's protocol.
 //
-// Owner: its caller. A [Store] has any number of callers at a time.
+// Owner: its caller. A [Store] may have any number of callers at a time.
 // Never: shows half an object, or writes a secret into an error.
 // Start here. folder.go is the folder, s3.go the client of S3, sigv4.go its signatures.
 package objectstore
@@ -12,16 +12,17 @@ import (
 	"time"
 )
 
-// A Store has objects. A key has letters, digits, "-", "." and "/".
+// A Store has objects. A key may have letters, digits, "-", "." and "/".
 type Store interface {
-	// Put stores an object whole, or not at all. It takes the place of an older one. checked says that the store has
-	// computed a checksum of the bytes it keeps, and that it is the body's.
+	// Put stores an object whole, or not at all. It replaces an older object with this key. checked means that the
+	// store has computed a checksum of the stored bytes, which is the body's.
 	Put(ctx context.Context, key string, body []byte) (checked bool, err error)
 	// Get returns an object. Errors: ErrMissing.
 	Get(ctx context.Context, key string) ([]byte, error)
-	// List calls see for each object whose key begins with prefix, a folder with its "/". The order is that of keys.
+	// List calls see for each object whose key begins with prefix, which is a folder with its "/". The objects are
+	// sorted by key.
 	List(ctx context.Context, prefix string, see func(Object)) error
-	// Delete removes an object. It is no error if there is none.
+	// Delete removes an object. A missing object is not an error.
 	Delete(ctx context.Context, key string) error
 	// String names the store for people.
 	String() string
@@ -34,11 +35,11 @@ type Object struct {
 	Modified time.Time // by the store's clock
 }
 
-// ErrMissing means that there is no such object.
+// ErrMissing is the error for an object that does not exist.
 var ErrMissing = errors.New("there is no such object")
 
 // mostBytes bounds an object that Get returns.
 const mostBytes = 1 << 30
 
-// tooLarge is the error of an object of more than mostBytes.
+// tooLarge returns the error for an object of more than mostBytes.
 func tooLarge(key string) error { return fmt.Errorf("%s has more than %d bytes", key, mostBytes) }

@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// A Key encrypts and decrypts with AES-256-GCM. All its keys come from one secret of 32 bytes by HKDF-SHA-256.
+// A Key encrypts and decrypts with AES-256-GCM. All its keys are derived from one secret of 32 bytes by HKDF-SHA-256.
 //
-// The name of a part is the HMAC-SHA-256 of its content under one of them. A part's own key comes from the secret and
-// the name, so it encrypts one content only and its nonce may be zero. The same content gives the same object: a broken
-// push continues, and backups share parts. That two parts are equal is all that the store learns.
+// The name of a part is the HMAC-SHA-256 of its content under one of these keys. A part's own key is derived from the
+// secret and the name, so it encrypts one content only and its nonce may be zero. The same content gives the same
+// object. So a broken push can continue, and backups share parts. The store learns only whether two parts are equal.
 //
-// A manifest has a key of a random salt. It lists the parts in order, with their lengths. So no part can be left out,
+// A manifest has a key with a random salt. It lists the parts in order, with their lengths. So no part can be left out,
 // moved or cut without a check failing.
 type Key struct {
 	secret []byte
@@ -31,9 +31,9 @@ type Key struct {
 // secretBytes is the length of a secret.
 const secretBytes = 32
 
-// ReadKey reads the secret from a file: 64 digits in hex.
+// ReadKey reads the secret from a file: 64 hex digits.
 //
-// Errors: the file may be read by any user, or is not of this form.
+// Errors: any user may read the file, or it does not have this form.
 func ReadKey(path string) (*Key, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func ReadKey(path string) (*Key, error) {
 	return NewKey(secret)
 }
 
-// NewKey makes a key of a secret of 32 bytes.
+// NewKey makes a key from a secret of 32 bytes.
 func NewKey(secret []byte) (*Key, error) {
 	k := &Key{secret: secret}
 	id, err := k.derive(nil, "id", 8)
@@ -64,12 +64,12 @@ func NewKey(secret []byte) (*Key, error) {
 	return k, err
 }
 
-// derive makes a key for one purpose.
+// derive derives a key for one purpose.
 func (k *Key) derive(salt []byte, purpose string, length int) ([]byte, error) {
 	return hkdf.Key(sha256.New, k.secret, salt, "spindle backup 1 "+purpose, length)
 }
 
-// ID names the key without telling it.
+// ID identifies the key without revealing it.
 func (k *Key) ID() string { return k.id }
 
 // cipher returns AES-256-GCM under a key for one message.
@@ -85,10 +85,10 @@ func (k *Key) cipher(salt []byte, purpose string) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// gcmOverhead is how much longer an encrypted part is.
+// gcmOverhead is by how many bytes an encrypted part is longer.
 const gcmOverhead = 16
 
-// overhead is how much longer parts are in the store than they are.
+// overhead returns by how many bytes parts are longer in the store.
 func (k *Key) overhead() int64 {
 	if k == nil {
 		return 0
@@ -96,7 +96,7 @@ func (k *Key) overhead() int64 {
 	return gcmOverhead
 }
 
-// partName is the name of a part with this content. A nil key gives the SHA-256.
+// partName returns the name of a part with this content. Without a key it is the SHA-256.
 func (k *Key) partName(content []byte) string {
 	if k == nil {
 		sum := sha256.Sum256(content)
@@ -107,7 +107,7 @@ func (k *Key) partName(content []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// sealPart returns the object of a part. With a nil key that is content itself.
+// sealPart returns the object of a part. Without a key that is content itself.
 func (k *Key) sealPart(name string, content []byte) ([]byte, error) {
 	if k == nil {
 		return content, nil
@@ -119,10 +119,10 @@ func (k *Key) sealPart(name string, content []byte) ([]byte, error) {
 	return c.Seal(nil, make([]byte, c.NonceSize()), content, []byte(name)), nil
 }
 
-// errDamaged means that an object is not what was written.
+// errDamaged means that an object differs from what was written.
 var errDamaged = errors.New("is damaged: its checksum is another one")
 
-// openPart returns the content of a part's object, checked. Errors: errDamaged.
+// openPart returns the checked content of a part's object. Errors: errDamaged.
 func (k *Key) openPart(name string, object []byte) ([]byte, error) {
 	content := object
 	if k != nil {
@@ -146,7 +146,7 @@ func (k *Key) openPart(name string, object []byte) ([]byte, error) {
 //	spindle-backup 1 aes-256-gcm KEY-ID SALT
 const manifestHead = "spindle-backup 1 "
 
-// sealManifest returns the object of a manifest. id is authenticated with it, so it cannot pass for another backup.
+// sealManifest returns the object of a manifest. The object authenticates id, so it cannot pass for another backup.
 func (k *Key) sealManifest(id string, body []byte) ([]byte, error) {
 	if k == nil {
 		return append([]byte(manifestHead+"plain "+checksum(id, body)+"\n"), body...), nil
@@ -163,13 +163,13 @@ func (k *Key) sealManifest(id string, body []byte) ([]byte, error) {
 	return c.Seal([]byte(head), make([]byte, c.NonceSize()), body, []byte(head+id)), nil
 }
 
-// checksum is that of a manifest that is not encrypted.
+// checksum returns the checksum of a manifest that is not encrypted.
 func checksum(id string, body []byte) string {
 	sum := sha256.Sum256(append([]byte(id+"\n"), body...))
 	return hex.EncodeToString(sum[:])
 }
 
-// A KeyError means that a manifest is encrypted, and that no key decrypts it.
+// A KeyError means that a manifest is encrypted and none of the keys decrypts it.
 type KeyError struct {
 	Backup string
 	ID     string   // of the key that it needs
@@ -184,7 +184,7 @@ func (e *KeyError) Error() string {
 		strings.Join(e.Given, " "))
 }
 
-// openManifest returns the body of a manifest's object, and the key of its parts.
+// openManifest returns the body of a manifest's object, and the key of the manifest's parts.
 //
 // Errors: *KeyError; errDamaged; another format.
 func openManifest(keys []*Key, id string, object []byte) (body []byte, k *Key, err error) {

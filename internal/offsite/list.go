@@ -11,7 +11,7 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// An Entry is a line of the list of backups.
+// An Entry is a line in the list of backups.
 type Entry struct {
 	ID     string
 	At     time.Time
@@ -20,19 +20,19 @@ type Entry struct {
 	Locked bool    // it is encrypted with another key
 }
 
-// An Underway is a push that has not ended, or that broke off.
+// An Underway is a push that is running, or that broke off.
 type Underway struct {
 	Server, Host string
 	Since        time.Time
 	Written      time.Time // by the store's clock
 }
 
-// List returns all backups, oldest first, and the pushes that are under way. It reads each manifest, and the list of
-// all parts, but no part.
+// List returns all backups, oldest first, and the running pushes. It reads each manifest, and the list of all parts,
+// but no part.
 //
-// Errors: the store's. A backup that is not whole is no error.
+// Errors: the store's. An incomplete backup is not an error.
 func (r *Repository) List(ctx context.Context) (all []Entry, pushes []Underway, err error) {
-	// The list of parts comes last. A part of a manifest read before was there before.
+	// The list of parts is read last. So it has all parts of the manifests that were read before.
 	ids, err := r.ids(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -75,8 +75,8 @@ func (r *Repository) List(ctx context.Context) (all []Entry, pushes []Underway, 
 	return all, pushes, err
 }
 
-// Find returns the backup with this ID, or whose ID begins with it. For "latest" it is the newest whole one, of this
-// server if one is named.
+// Find returns the backup with this ID, or whose ID begins with it. For "latest" it returns the newest complete backup,
+// of server if that is not "".
 func (r *Repository) Find(ctx context.Context, id, server string) (*Backup, error) {
 	if id != "latest" {
 		ids, err := r.ids(ctx)

@@ -15,11 +15,12 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// A lock is an object that says that a push or a prune is under way. A process writes it again each Times.Beat.
+// A lock is an object that announces a running push or prune. Its process writes it again each Times.Beat.
 //
-// A push and a prune each write their lock first and look for the other's then. A list shows what was written before
-// it, so at least one of them sees the other. The prune gives up then, and the push waits for the prune's end. A lock
-// that was not written for Times.Stale is of a process that died. Ages are measured by the store's clock alone.
+// A push and a prune each write their lock first and then look for the other's. A list shows objects that were written
+// before it, so at least one of the two sees the other. The prune then gives up, and the push waits for the prune's
+// end. A lock that was not written for Times.Stale belongs to a process that died. Ages are measured by the store's
+// clock alone.
 type lock struct {
 	r      *Repository
 	key    string
@@ -28,7 +29,7 @@ type lock struct {
 	beats  sync.WaitGroup
 }
 
-// lockText is the content of a lock, for people and for list.
+// lockText is the content of a lock, for people and for List.
 type lockText struct {
 	Server string    `json:"server,omitempty"` // whose backup is pushed
 	Host   string    `json:"host"`
@@ -61,7 +62,7 @@ func (l *lock) write(ctx context.Context) error {
 	return err
 }
 
-// beat writes the lock again and again. An error is passed over: holds notices what comes of it.
+// beat writes the lock again and again. It ignores errors, because holds notices their consequences.
 func (l *lock) beat(ctx context.Context) {
 	for {
 		select {
@@ -75,7 +76,7 @@ func (l *lock) beat(ctx context.Context) {
 	}
 }
 
-// holds reports whether the lock is still there. A prune removes one that is stale.
+// holds reports whether the lock is still there. A prune removes a stale lock.
 func (l *lock) holds(ctx context.Context) (bool, error) {
 	_, err := l.r.Store.Get(ctx, l.key)
 	if errors.Is(err, objectstore.ErrMissing) {
@@ -84,7 +85,7 @@ func (l *lock) holds(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// end removes the lock, also when the context of the call has ended.
+// end removes the lock, even if the context of the call has ended.
 func (l *lock) end() {
 	if l.ending != nil {
 		l.ending()
@@ -95,7 +96,7 @@ func (l *lock) end() {
 	_ = l.r.Store.Delete(ctx, l.key) // one that stays is stale some time later
 }
 
-// others lists the locks of a folder. Those that are not live are stale.
+// others lists the locks of a folder. Locks that are not live are stale.
 func (l *lock) others(ctx context.Context, folder string) (live, stale []objectstore.Object, err error) {
 	var all []objectstore.Object
 	now := time.Time{}
@@ -124,7 +125,7 @@ func (l *lock) others(ctx context.Context, folder string) (live, stale []objects
 	return live, stale, nil
 }
 
-// read returns what a lock says. One that is gone or damaged says nothing.
+// read returns the content of a lock. The content of a missing or damaged lock is empty.
 func (r *Repository) read(ctx context.Context, key string) (text lockText) {
 	if body, err := r.Store.Get(ctx, key); err == nil {
 		_ = json.Unmarshal(body, &text)

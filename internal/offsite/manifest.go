@@ -15,7 +15,7 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// A Backup is a manifest: what is in one backup, and where it is.
+// A Backup is a manifest: it lists the contents of one backup, and where they are.
 type Backup struct {
 	ID     string `json:"id"` // its time, and a checksum of its files
 	Server string `json:"server"`
@@ -39,10 +39,10 @@ type Part struct {
 	Bytes int64  `json:"bytes"` // before encryption
 }
 
-// At is the moment of the backup's data.
+// At returns the moment of the backup's data.
 func (b *Backup) At() time.Time { return time.UnixMilli(b.AtMs) }
 
-// Bytes is the size of all files.
+// Bytes returns the size of all files.
 func (b *Backup) Bytes() (n int64) {
 	for _, f := range b.Files {
 		n += f.Bytes
@@ -50,10 +50,10 @@ func (b *Backup) Bytes() (n int64) {
 	return n
 }
 
-// idTime is the form of the time in an ID. It sorts by time.
+// idTime is the format of the time in an ID. IDs sort by time.
 const idTime = "20060102T150405Z"
 
-// setID gives the backup its name. The same files of the same moment have the same one.
+// setID gives the backup its ID. The same files of the same moment have the same ID.
 func (b *Backup) setID() {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n%d\n", b.Server, b.AtMs)
@@ -66,7 +66,7 @@ func (b *Backup) setID() {
 	b.ID = b.At().UTC().Format(idTime) + "-" + hex.EncodeToString(sum.Sum(nil)[:4])
 }
 
-// each calls see for each part. Equal parts come once for each place.
+// each calls see for each part. A part that occurs in several places is passed once for each place.
 func (b *Backup) each(see func(f *File, p Part)) {
 	for i := range b.Files {
 		for _, p := range b.Files[i].Parts {
@@ -75,7 +75,7 @@ func (b *Backup) each(see func(f *File, p Part)) {
 	}
 }
 
-// parse reads the body of the manifest of backup id.
+// parse reads the body of the manifest of backup id into b.
 func parse(body []byte, id string, b *Backup) error {
 	if json.Unmarshal(body, b) != nil {
 		return errDamaged
@@ -83,7 +83,8 @@ func parse(body []byte, id string, b *Backup) error {
 	return b.check(id)
 }
 
-// check reports whether a manifest makes sense, so that no name leads out of a folder and no length fills the memory.
+// check returns an error unless the manifest makes sense. So no name leads out of a folder, and no length fills the
+// memory.
 func (b *Backup) check(id string) error {
 	if b.ID != id || len(b.Files) == 0 {
 		return errDamaged
@@ -107,7 +108,7 @@ func (b *Backup) check(id string) error {
 	return nil
 }
 
-// ids lists the backups, oldest first.
+// ids returns the IDs of the backups, oldest first.
 func (r *Repository) ids(ctx context.Context) (ids []string, err error) {
 	err = r.Store.List(ctx, backupFolder, func(o objectstore.Object) {
 		if id := strings.TrimPrefix(o.Key, backupFolder); !strings.Contains(id, "/") {
@@ -155,7 +156,7 @@ func (r *Repository) save(ctx context.Context, b *Backup) error {
 	return err
 }
 
-// A BrokenError means that a backup is not whole.
+// A BrokenError means that a backup is incomplete.
 type BrokenError struct {
 	Backup string
 	What   string // what is wrong

@@ -24,10 +24,11 @@ import (
 // partOfTests is the length of parts in tests.
 const partOfTests = 1000
 
-// content is what a set's files hold.
+// content has the contents of a set's files.
 type content map[string][]byte
 
-// contents makes a base of some parts, an increment, an empty increment and a manifest. Other seeds give other ones.
+// contents makes a base of some parts, an increment, an empty increment and a manifest. Another seed gives other
+// contents.
 func contents(seed uint64, parts int) content {
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
 	fill := func(n int) []byte {
@@ -39,7 +40,7 @@ func contents(seed uint64, parts int) content {
 		"a.manifest": []byte("file a.1.base.rdb seq 1 type b\n")}
 }
 
-// set is the set of these contents.
+// set returns the set of these contents.
 func (c content) set(server string, at time.Time) Set {
 	s := Set{Server: server, At: at}
 	for _, name := range []string{"a.1.base.rdb", "a.1.incr.aof", "a.2.incr.aof", "a.manifest"} {
@@ -60,7 +61,7 @@ func keyOf(t *testing.T, b byte) *Key {
 	return k
 }
 
-// opened is a repository in a test's server. A request is tried once.
+// opened returns a repository in a test's server. A request is tried once.
 func opened(t *testing.T, s *s3test.Server, keys ...*Key) *Repository {
 	t.Helper()
 	store, err := objectstore.OpenS3(objectstore.S3Options{Bucket: s3test.Bucket, Prefix: "p", Endpoint: s.URL,
@@ -83,7 +84,7 @@ func pushed(t *testing.T, r *Repository, c content, server string, at time.Time)
 	return p
 }
 
-// holds checks that a folder of a pull has the contents, and nothing else.
+// holds checks that the folder of a pull has the contents, and nothing else.
 func (c content) holds(t *testing.T, into string) {
 	t.Helper()
 	names, err := disk.OS.ReadDir(filepath.Join(into, LogFolder))
@@ -108,7 +109,7 @@ func pulled(t *testing.T, r *Repository, b *Backup, want content) {
 	want.holds(t, into)
 }
 
-// A smallDisk has room for so many bytes. A write that does not fit is cut.
+// A smallDisk has room for a limited number of bytes. A write that does not fit is cut.
 type smallDisk struct {
 	disk.System
 	room int
@@ -132,7 +133,7 @@ func (f smallFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// listed lists the backups. A push that is under way is an error.
+// listed returns the backups. A running push is an error.
 func listed(t *testing.T, r *Repository) []Entry {
 	t.Helper()
 	all, _, err := r.List(t.Context())
@@ -144,8 +145,9 @@ func listed(t *testing.T, r *Repository) []Entry {
 
 var someTime = time.Date(2026, 11, 26, 17, 40, 12, 0, time.UTC)
 
-// TestRoundTrip: a pushed set is listed as whole and pulled as it was, with a key and without. The same set is pushed
-// once, parts that another backup has are not sent again, and a key leaves nothing to read in the store.
+// TestRoundTrip: a pushed set is listed as complete, and a pull returns the same contents, with a key and without. The
+// same set is pushed once. Parts that another backup has are not sent again. With a key, the store has nothing
+// readable.
 func TestRoundTrip(t *testing.T) {
 	for name, keys := range map[string][]*Key{"plain": nil, "encrypted": {keyOf(t, 1)}} {
 		t.Run(name, func(t *testing.T) {
@@ -194,11 +196,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// faults are what may happen to a request: it is not carried out, or it is and its reply is lost.
+// faults are the faults of a request: it is not carried out, or it is carried out and its reply is lost.
 var faults = map[string]s3test.Fault{"cut": {}, "lost": {Late: true}, "refused": {Status: 403, Code: "AccessDenied"}}
 
-// eachRequest calls once for each request that a call makes, which then fails with all after it, until the call makes
-// fewer. before prepares a store.
+// eachRequest calls once for each request that a call makes. In that call, this request and all after it fail. It ends
+// when the call makes fewer requests. before prepares a store.
 func eachRequest(t *testing.T, once func(t *testing.T, server *s3test.Server, arm func()) (done bool)) {
 	for name, fault := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -227,8 +229,7 @@ func eachRequest(t *testing.T, once func(t *testing.T, server *s3test.Server, ar
 	}
 }
 
-// TestPushBroken: a push that dies at any request leaves no backup that is listed and not whole. Another push
-// continues.
+// TestPushBroken: a push that dies at any request leaves no incomplete backup in the list. Another push continues.
 func TestPushBroken(t *testing.T) {
 	t.Parallel()
 	old, c := contents(1, 3), contents(2, 4)
@@ -262,7 +263,7 @@ func TestPushBroken(t *testing.T) {
 	})
 }
 
-// TestPruneBroken: a prune that dies at any request leaves the backups that it keeps. Another prune ends what it began.
+// TestPruneBroken: a prune that dies at any request leaves the backups that it keeps. Another prune finishes the work.
 func TestPruneBroken(t *testing.T) {
 	t.Parallel()
 	eachRequest(t, func(t *testing.T, server *s3test.Server, arm func()) bool {
@@ -298,7 +299,7 @@ func TestPruneBroken(t *testing.T) {
 	})
 }
 
-// TestPullBroken: a pull that dies at any request leaves no folder of a log. Another one continues with the bytes that
+// TestPullBroken: a pull that dies at any request leaves no folder of a log. Another pull continues with the bytes that
 // are there.
 func TestPullBroken(t *testing.T) {
 	t.Parallel()
@@ -333,7 +334,7 @@ func TestPullBroken(t *testing.T) {
 	})
 }
 
-// TestPullOntoFullDisk: a pull onto a disk that is full at any byte says so, and continues once there is room. The
+// TestPullOntoFullDisk: a pull onto a disk that is full at any byte reports that, and continues once there is room. The
 // bytes that an earlier pull has left are checked.
 func TestPullOntoFullDisk(t *testing.T) {
 	t.Parallel()
@@ -368,7 +369,7 @@ func TestPullOntoFullDisk(t *testing.T) {
 	}
 }
 
-// TestPushOntoFullDisk: a push into a folder whose disk is full says so, and leaves no backup and no half part. It
+// TestPushOntoFullDisk: a push into a folder whose disk is full reports that, and leaves no backup and no half part. It
 // continues once there is room.
 func TestPushOntoFullDisk(t *testing.T) {
 	dir := t.TempDir()
@@ -409,7 +410,7 @@ func TestPushOntoFullDisk(t *testing.T) {
 }
 
 // TestDamage: a part or a manifest that is damaged, cut or missing is named. The other backups stay as they are, and a
-// later push mends the parts.
+// later push repairs the parts.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	for name, keys := range map[string][]*Key{"plain": nil, "encrypted": {keyOf(t, 1)}} {
@@ -485,7 +486,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestKeys: a wrong key is named, also beside the right one, and no prune guesses. Older keys decrypt older backups.
+// TestKeys: a wrong key is named, also among right ones, and no prune guesses. Older keys decrypt older backups.
 func TestKeys(t *testing.T) {
 	server := s3test.Start(t)
 	k, other := keyOf(t, 1), keyOf(t, 2)
@@ -522,8 +523,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestLocks: a prune does nothing while a push is under way, and a push waits for a prune. A lock without a sign of
-// life for an hour is passed over.
+// TestLocks: a prune does nothing while a push runs, and a push waits for a prune. A lock that was not written for an
+// hour is ignored.
 func TestLocks(t *testing.T) {
 	server := s3test.Start(t)
 	r := opened(t, server)
@@ -582,7 +583,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// TestLockIsWritten: a lock is written again and again, and stays away once it was removed.
+// TestLockIsWritten: a lock is written again and again, but not after it was removed.
 func TestLockIsWritten(t *testing.T) {
 	server := s3test.Start(t)
 	r := opened(t, server)
@@ -610,7 +611,7 @@ func TestLockIsWritten(t *testing.T) {
 	}
 }
 
-// TestPushAfterSleep: a push that a prune took for dead does not leave a manifest of parts that are gone.
+// TestPushAfterSleep: a push that a prune took for dead leaves no manifest whose parts are gone.
 func TestPushAfterSleep(t *testing.T) {
 	server := s3test.Start(t)
 	r := opened(t, server)
@@ -636,7 +637,7 @@ func TestPushAfterSleep(t *testing.T) {
 	pushed(t, r, c, "host:1", someTime)
 }
 
-// TestPolicy: which backups stay. By chance, against a plain reading of the rules.
+// TestPolicy: compares the kept backups with a simple implementation of the rules, for random policies.
 func TestPolicy(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -683,7 +684,8 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// TestPrune: the parts that no backup needs go, those of a push that broke off a day later. A dry run removes nothing.
+// TestPrune: the parts that no backup needs are removed, and parts of a push that broke off are removed a day later. A
+// dry run removes nothing.
 func TestPrune(t *testing.T) {
 	server := s3test.Start(t)
 	r := opened(t, server)
@@ -738,7 +740,7 @@ func TestChangingFile(t *testing.T) {
 	}
 }
 
-// TestUncheckedStore: parts are read back from a store that computes no checksum, and one that it has changed is found.
+// TestUncheckedStore: parts are read back from a store that computes no checksum, and a changed part is found.
 func TestUncheckedStore(t *testing.T) {
 	server := s3test.Start(t)
 	server.WithoutSums()
@@ -761,7 +763,7 @@ func TestUncheckedStore(t *testing.T) {
 	}
 }
 
-// FuzzManifest: no object in the place of a manifest makes a panic, or a name that leads out of the folder of a pull.
+// FuzzManifest: no object in the place of a manifest causes a panic, or a name that leads out of the folder of a pull.
 func FuzzManifest(f *testing.F) {
 	k, err := NewKey(bytes.Repeat([]byte{1}, secretBytes))
 	if err != nil {

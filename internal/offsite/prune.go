@@ -11,7 +11,7 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// A Policy says which backups are kept. A backup is kept if one of the two rules keeps it.
+// A Policy says which backups are kept. A backup is kept if either of the two rules keeps it.
 type Policy struct {
 	Last  int           // so many of each server's; 0: no such rule
 	Since time.Duration // all that are younger; 0: no such rule
@@ -19,10 +19,10 @@ type Policy struct {
 	Dry   bool // nothing is removed
 }
 
-// orphanAge is how long a part stays that no backup needs: a push that broke off may still continue with it.
+// orphanAge is how long a part stays that no backup needs. A push that broke off may still continue with it.
 const orphanAge = 24 * time.Hour
 
-// Pruned is what a prune did, or would do.
+// Pruned describes what a prune has done, or would do.
 type Pruned struct {
 	Backups []Entry
 	Kept    int
@@ -30,7 +30,7 @@ type Pruned struct {
 	Bytes   int64 // in the store
 }
 
-// A BusyError means that a push is under way, so that nothing can be removed.
+// A BusyError means that a push is running, so that nothing can be removed.
 type BusyError struct{ Server, Host, Since string }
 
 func (e *BusyError) Error() string {
@@ -39,12 +39,13 @@ func (e *BusyError) Error() string {
 			"hour after its last sign of life.", e.Server, e.Host, e.Since)
 }
 
-// Prune removes the backups that policy does not keep, and the parts that no backup needs any more. The newest whole
-// backup of each server is always kept. One that is not whole counts for no rule: it is removed with those as old.
+// Prune removes the backups that policy does not keep, and the parts that no backup needs any more. The newest complete
+// backup of each server is always kept. An incomplete backup counts for no rule. It is removed once it is older than
+// all kept backups.
 //
-// A prune that breaks off leaves backups that are whole, and parts for the next one.
+// A prune that breaks off leaves complete backups, and parts for the next prune.
 //
-// Errors: *BusyError; *KeyError: the parts of a backup that cannot be read are not known, so none can be removed.
+// Errors: *BusyError; *KeyError: the parts of an unreadable backup are not known, so no part can be removed.
 func (r *Repository) Prune(ctx context.Context, policy Policy) (*Pruned, error) {
 	l, err := r.lock(ctx, pruneFolder, "")
 	if err != nil {
@@ -65,7 +66,7 @@ func (r *Repository) Prune(ctx context.Context, policy Policy) (*Pruned, error) 
 				return nil, err
 			}
 		}
-		// One that was only asleep has written its lock again.
+		// A push that was only asleep has written its lock again.
 		if live, _, err = l.others(ctx, pushFolder); err != nil {
 			return nil, err
 		}
@@ -107,7 +108,7 @@ func (r *Repository) Prune(ctx context.Context, policy Policy) (*Pruned, error) 
 	return done, r.removeParts(ctx, l, policy, done, needed, freed)
 }
 
-// doomed are the backups that the policy does not keep.
+// doomed returns the backups that the policy does not keep.
 func (policy *Policy) doomed(all []Entry) (goes []Entry) {
 	count := map[string]int{}
 	oldest := policy.Now // of the kept ones
@@ -134,7 +135,7 @@ func (policy *Policy) doomed(all []Entry) (goes []Entry) {
 	return goes
 }
 
-// removeParts removes the parts that were freed now, and older ones that no backup needs.
+// removeParts removes the parts that were freed just now, and older parts that no backup needs.
 func (r *Repository) removeParts(ctx context.Context, l *lock, policy Policy, done *Pruned, needed,
 	freed map[string]bool) error {
 	there, err := r.parts(ctx)

@@ -14,17 +14,17 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// LogFolder is the folder of the append-only file below the folder that a pull makes: a server's default.
+// LogFolder is the folder of the append-only file below the folder that a pull makes. It is a server's default.
 const LogFolder = "appendonlydir"
 
-// pullMark begins the name of the folder of a pull that is not over. The backup's ID follows.
+// pullMark begins the name of the folder of an unfinished pull. The backup's ID follows.
 const pullMark = "temp-pull-"
 
-// Pull writes a backup's files into LogFolder below into, so that a server starts on into. Each part is checked, and
+// Pull writes a backup's files into LogFolder below into, so that a server can start on into. Each part is checked, and
 // each file as a whole. The folder gets its name when all files are there and synced.
 //
-// into must not exist, or be empty, or be left by a pull of the same backup that broke off. That one continues: its
-// bytes are read and checked first. progress gets the bytes done.
+// into must not exist, or be empty, or be left by a pull of the same backup that broke off. Such a pull continues: its
+// bytes are read and checked first. progress gets the number of bytes done.
 //
 // Errors: *BrokenError; the store's; the system's.
 func (r *Repository) Pull(ctx context.Context, d disk.System, b *Backup, into string,
@@ -60,7 +60,7 @@ func (r *Repository) Pull(ctx context.Context, d disk.System, b *Backup, into st
 	return d.SyncDir(into)
 }
 
-// A pulling is a pull under way.
+// A pulling is a running pull.
 type pulling struct {
 	r        *Repository
 	disk     disk.System
@@ -106,7 +106,7 @@ func (p *pulling) add(n int64) {
 	p.progress(p.bytes)
 }
 
-// kept reads the bytes that an earlier pull has left of a file: how many parts they are, and their checksum.
+// kept reads the bytes of a file that an earlier pull has left. It returns how many parts they are, and their checksum.
 func (p *pulling) kept(f *File, path string) (parts int, sum hasher, err error) {
 	sum = sha256.New()
 	in, err := p.disk.Open(path, os.O_RDONLY, 0)
@@ -133,13 +133,13 @@ func (p *pulling) kept(f *File, path string) (parts int, sum hasher, err error) 
 	return len(f.Parts), sum, nil
 }
 
-// A hasher is a hash.Hash, as far as it is used.
+// A hasher is the part of hash.Hash that is used here.
 type hasher interface {
 	io.Writer
 	Sum(b []byte) []byte
 }
 
-// fetch gets parts, some at a time, and gives them to take in order.
+// fetch gets parts, some at a time, and passes them to take in order.
 func (p *pulling) fetch(ctx context.Context, f *File, parts []Part, take func([]byte) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -175,7 +175,7 @@ func (p *pulling) fetch(ctx context.Context, f *File, parts []Part, take func([]
 	return context.Cause(ctx)
 }
 
-// part gets one part, checked.
+// part gets one part and checks it.
 func (p *pulling) part(ctx context.Context, f *File, part Part) ([]byte, error) {
 	object, err := p.r.Store.Get(ctx, partKey(part.Name))
 	if errors.Is(err, objectstore.ErrMissing) {

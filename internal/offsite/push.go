@@ -14,7 +14,7 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// A Set is the files of one moment, to be pushed.
+// A Set is the files of one moment, which are to be pushed.
 type Set struct {
 	Server string
 	At     time.Time
@@ -29,7 +29,7 @@ type Source struct {
 	Changed func() error // called after the file was read: an error says that it has changed meanwhile
 }
 
-// Pushed is what a push did.
+// Pushed describes what a push has done.
 type Pushed struct {
 	Backup    *Backup
 	There     bool // the same backup was there already
@@ -37,9 +37,9 @@ type Pushed struct {
 	SentBytes int64
 }
 
-// Push sends a set. Parts that are there are not sent again, so a push that broke off continues. With verify, each part
-// of the backup is read back and compared, and sent again if it is damaged. Without it, only those are read back of
-// which the store computes no checksum. progress gets the bytes done.
+// Push sends a set. It does not send parts again that are there, so a push that broke off continues. With verify, each
+// part of the backup is read back and compared, and sent again if it is damaged. Otherwise only the parts are read back
+// for which the store computes no checksum. progress gets the number of bytes done.
 //
 // Errors: the store's; a file that changes.
 func (r *Repository) Push(ctx context.Context, set Set, verify bool, progress func(bytes int64)) (*Pushed, error) {
@@ -68,7 +68,7 @@ func (r *Repository) Push(ctx context.Context, set Set, verify bool, progress fu
 	return &p.done, nil
 }
 
-// awaitPrunes waits until no prune is under way.
+// awaitPrunes waits until no prune is running.
 func (r *Repository) awaitPrunes(ctx context.Context, l *lock) error {
 	for told := false; ; told = true {
 		live, _, err := l.others(ctx, pruneFolder)
@@ -123,7 +123,7 @@ func (r *Repository) complete(ctx context.Context, l *lock, b *Backup, done *Pus
 	return nil
 }
 
-// lacks says which parts of a backup are not there whole; "": none.
+// lacks describes which parts of a backup are missing or incomplete in the store, or returns "".
 func lacks(b *Backup, there map[string]objectstore.Object) string {
 	missing, short, first := 0, 0, ""
 	b.each(func(f *File, p Part) {
@@ -149,7 +149,7 @@ func lacks(b *Backup, there map[string]objectstore.Object) string {
 	return fmt.Sprintf("%d parts are missing or have another length, the first one of %s", missing+short, first)
 }
 
-// A pushing is a push under way. Some goroutines send parts, and one reads the files.
+// A pushing is a running push. Some goroutines send parts, and one reads the files.
 type pushing struct {
 	r      *Repository
 	verify bool
@@ -197,7 +197,7 @@ func (p *pushing) files(ctx context.Context, sources []Source) (files []File, er
 	return files, nil
 }
 
-// file reads a file and gives its parts to send.
+// file reads a file and passes its parts to send.
 func (p *pushing) file(ctx context.Context, source Source, send func(name string, content, memory []byte)) (File,
 	error) {
 	f := File{Name: source.Name, Bytes: source.Bytes}
@@ -224,7 +224,7 @@ func (p *pushing) file(ctx context.Context, source Source, send func(name string
 	return f, nil
 }
 
-// send stores a part, unless it is there.
+// send stores a part, unless the store has it.
 func (p *pushing) send(ctx context.Context, name string, content []byte) error {
 	o, had := p.there[name]
 	had = had && o.Size == int64(len(content))+p.r.key().overhead()
@@ -265,7 +265,7 @@ func (p *pushing) send(ctx context.Context, name string, content []byte) error {
 	return nil
 }
 
-// readBack reads a part from the store, and reports whether it is whole.
+// readBack reads a part from the store, and reports whether it is unchanged.
 func (p *pushing) readBack(ctx context.Context, name string, content []byte) (same bool, err error) {
 	object, err := p.r.Store.Get(ctx, partKey(name))
 	if err != nil {

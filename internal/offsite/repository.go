@@ -3,16 +3,16 @@
 //
 //	parts/ab/ab34…      up to 16 MB of a file; the name is a checksum of the content
 //	backups/ID          a backup's manifest: its files, and their parts in order
-//	pushing/…           a push is under way
-//	pruning/…           a prune is under way
+//	pushing/…           a push is running
+//	pruning/…           a prune is running
 //
 // Owner: its caller. One call at a time in a process; any number of processes share a store.
-// Never: changes an object, or lists a backup as whole that lacks a part.
+// Never: changes an object, or lists a backup as complete that lacks a part.
 //
 // offsite.B1. A backup exists when its manifest does. The manifest is written after all its parts.
-// offsite.B2. A part's name is the checksum of its content. So it is written once, and many backups may need it. One
-// that is there does not change.
-// offsite.B3. A prune removes no part while a push is under way, see lock.go. It removes manifests first.
+// offsite.B2. A part's name is the checksum of its content. So a part is written once, and many backups may need it. A
+// part in the store does not change.
+// offsite.B3. A prune removes no part while a push is running, see lock.go. It removes manifests first.
 // offsite.B4. With a key, no content, name or size of a file is readable in the store, see key.go.
 //
 // Parts are whole objects, not parts of S3's multipart uploads. A broken push leaves nothing that a list does not show,
@@ -30,10 +30,10 @@ import (
 	"spindle/internal/objectstore"
 )
 
-// PartBytes is the length of a part before encryption, but for a file's last one.
+// PartBytes is the length of a part before encryption. The last part of a file may be shorter.
 const PartBytes = 16 << 20
 
-// atOnce is how many parts are on their way at a time. Each takes PartBytes of memory, twice with a key.
+// atOnce is how many parts are transferred at a time. Each takes PartBytes of memory, twice that with a key.
 const atOnce = 4
 
 const (
@@ -43,7 +43,7 @@ const (
 	pruneFolder  = "pruning/"
 )
 
-// A Repository is the backups of one store.
+// A Repository has the backups of one store.
 type Repository struct {
 	Store objectstore.Store
 	Keys  []*Key       // the first one encrypts; all of them decrypt. Empty: nothing is encrypted
@@ -60,7 +60,7 @@ type Times struct {
 	Ask   time.Duration // how often a push looks whether a prune is over
 }
 
-// UsualTimes are those of a real repository.
+// UsualTimes are the Times of a real repository.
 var UsualTimes = Times{Beat: 5 * time.Minute, Stale: time.Hour, Ask: 2 * time.Second}
 
 // Open returns the repository of a store.
@@ -68,7 +68,7 @@ func Open(store objectstore.Store, keys []*Key, tell func(string)) *Repository {
 	return &Repository{Store: store, Keys: keys, Tell: tell, Times: UsualTimes, part: PartBytes}
 }
 
-// key is the one that encrypts; nil: none does.
+// key returns the key that encrypts, or nil if there is none.
 func (r *Repository) key() *Key {
 	if len(r.Keys) == 0 {
 		return nil
@@ -76,10 +76,10 @@ func (r *Repository) key() *Key {
 	return r.Keys[0]
 }
 
-// partKey is the place of a part in the store.
+// partKey returns the key of a part in the store.
 func partKey(name string) string { return partFolder + name[:2] + "/" + name }
 
-// parts lists the parts in the store: names and sizes there.
+// parts lists the parts in the store, with their names and sizes.
 func (r *Repository) parts(ctx context.Context) (map[string]objectstore.Object, error) {
 	found := map[string]objectstore.Object{}
 	err := r.Store.List(ctx, partFolder, func(o objectstore.Object) {
@@ -91,7 +91,7 @@ func (r *Repository) parts(ctx context.Context) (map[string]objectstore.Object, 
 	return found, err
 }
 
-// isPartName reports whether name is 64 digits in hex.
+// isPartName reports whether name is 64 hex digits.
 func isPartName(name string) bool {
 	return len(name) == 64 && strings.Trim(name, "0123456789abcdef") == ""
 }

@@ -5,7 +5,8 @@ import (
 	"spindle/internal/setting"
 )
 
-// A Begun is a process that has its log, and has become what its settings say: a daemon, or a supervised process.
+// A Begun is a process that has opened its log, and has become a daemon or a supervised process if the settings ask for
+// that.
 type Begun struct {
 	Supervisor *Supervisor
 
@@ -13,7 +14,7 @@ type Begun struct {
 }
 
 // Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. argv and stdin are for
-// Daemonize. If the process has nothing more to do, the result is nil: it ends with code.
+// Daemonize. If the process has nothing more to do, the result is nil, and the process must exit with code.
 func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun,
 	code int) {
 	OpenLog(log, s, registry)

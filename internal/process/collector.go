@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// A Collector makes the Go heap give memory back after a burst: a script with large tables, or many long replies.
+// A Collector makes the Go heap give memory back after a burst, such as a script with large tables or many long
+// replies.
 //
-// Go's own collector starts again when the heap is five times as large as the live data of its last run
-// (gcPercent). After a burst that is hundreds of megabytes. Without a Collector, that garbage would stay resident
-// for minutes.
+// Go's own collector starts again when the heap is five times as large as the live data of its last run (gcPercent).
+// After a burst that is hundreds of megabytes. Without a Collector, that garbage would stay resident for minutes.
 //
 // Owner: the turn. The collection itself runs on another goroutine.
 type Collector struct {
@@ -33,7 +33,7 @@ const (
 
 func NewCollector() *Collector { return &Collector{size: goHeapSize, collect: debug.FreeOSMemory} }
 
-// Tick is called ten times a second. maxMemory is the setting; 0 is no bound.
+// Tick is called ten times a second. maxMemory is the setting; 0 means no bound.
 func (g *Collector) Tick(maxMemory int64) {
 	if g.ticks++; g.ticks%collectLook != 0 || g.underway.Load() {
 		return

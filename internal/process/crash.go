@@ -9,11 +9,11 @@ import (
 	"spindle/internal/reason"
 )
 
-// crashOutput makes the Go runtime write a panic to the log file too. It always writes to standard error, but a daemon
-// has none.
+// crashOutput makes the Go runtime write a panic to the log file too. The runtime always writes to standard error, but
+// a daemon has none.
 //
-// The runtime keeps a descriptor, because a dying process opens no file. A rotation moves the log away, so the file is
-// checked from time to time: the runtime must write to the new one.
+// The runtime keeps a descriptor, because a dying process cannot open a file. A rotation moves the log away, so the
+// file is checked from time to time: the runtime must write to the new one.
 type crashOutput struct {
 	path    string // absolute; "": the log is standard output, and nothing is done
 	enabled func() bool
@@ -48,7 +48,7 @@ func (c *crashOutput) watch(stop <-chan struct{}) {
 	}
 }
 
-// follow gives the runtime the file that has the log's name now, or takes the file away.
+// follow gives the runtime the file that has the log's name now. If crash-log-enabled is off, it takes the file away.
 func (c *crashOutput) follow() {
 	if !c.enabled() {
 		if c.current != nil {

@@ -1,5 +1,5 @@
-// Package process has what the host sees of a server. It covers the daemon, the pid file, signals, the log, the
-// title in ps, the supervisor, and limits of the kernel. It knows nothing about the data or commands.
+// Package process is a server as its host sees it. It covers the daemon, the pid file, signals, the log, the title in
+// ps, the supervisor, and limits of the kernel. It knows nothing about the data or commands.
 //
 // Owner: the main goroutine, unless a type says otherwise. Start at settings.go, whose rows list everything.
 package process
@@ -23,20 +23,21 @@ const defaultPidFile = "/var/run/redis.pid"
 // DaemonMark is set in the environment of the process that Daemonize has started. Its value is the parent's PID.
 const DaemonMark = "SPINDLE_DAEMON"
 
-// startDir is the folder that the process was started in. The daemon starts there too; the setting dir may have changed
-// the working directory.
+// startDir is the folder in which the process was started. The daemon starts there too, because the setting dir may
+// have changed the working directory.
 var startDir, _ = os.Getwd()
 
-// IsDaemon says whether Daemonize has started this process.
+// IsDaemon reports whether Daemonize has started this process.
 func IsDaemon() bool {
 	parent, err := strconv.Atoi(os.Getenv(DaemonMark))
 	return err == nil && parent != os.Getpid()
 }
 
-// Daemonize starts this program again in a new session, without standard input and output. The caller then exits
-// with 0. A Go process cannot use fork(2) alone: the child would lack the other threads.
+// Daemonize starts this program again in a new session, without standard input and output. The caller then exits with
+// 0. A Go process cannot use fork(2) alone, because the child would lack the other threads.
 //
-// stdin is the configuration that came on standard input, which the new process reads again; nil if there was none.
+// stdin is the configuration that came on standard input, which the new process reads again. It is nil if there was
+// none.
 func Daemonize(argv []string, stdin []byte) error {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Plan is what a configuration asks of the host.
+// A Plan is what a configuration needs from the host.
 type Plan struct {
 	MaxMemory  uint64 // bytes; 0: no limit
 	MaxClients int64
@@ -52,7 +52,7 @@ func Print(w io.Writer, findings []Finding) (code int) {
 	return code
 }
 
-// checkTime checks that the clock is kept right.
+// checkTime checks that the host keeps its clock right.
 func checkTime(h host) Finding {
 	f := Finding{Name: "time", Verdict: Fine, Sees: "the kernel says that the clock is synchronised"}
 	const unsynchronised = 5 // TIME_ERROR
@@ -68,7 +68,7 @@ func checkTime(h host) Finding {
 	return f
 }
 
-// checkAddresses checks the limits of the address space, of which the heap reserves more than it uses.
+// checkAddresses checks the limits of the address space, because the heap reserves more than it uses.
 func checkAddresses(h host) Finding {
 	f := Finding{Name: "address space", Verdict: Fine, Sees: "no limit"}
 	for _, l := range []struct {
@@ -112,7 +112,7 @@ func checkMemory(h host, p Plan) Finding {
 	return f
 }
 
-// memory returns the bytes that the process may use, and what sets that limit. 0: unknown.
+// memory returns how many bytes the process may use, or 0 if that is unknown. holder is what sets this limit.
 func (h host) memory() (total uint64, holder string) {
 	for line := range strings.Lines(h.text("proc/meminfo")) {
 		if rest, is := strings.CutPrefix(line, "MemTotal:"); is {
@@ -130,7 +130,7 @@ func (h host) memory() (total uint64, holder string) {
 	return total, holder
 }
 
-// checkSwap checks for swap that the kernel uses before it must.
+// checkSwap checks whether the kernel uses swap before it must.
 func checkSwap(h host) Finding {
 	f := Finding{Name: "swap", Verdict: Fine, Sees: "none"}
 	var kb uint64
@@ -153,7 +153,7 @@ func checkSwap(h host) Finding {
 	return f
 }
 
-// checkFiles compares the limit of open files with what clients need.
+// checkFiles compares the limit of open files with the number that clients need.
 func checkFiles(h host, p Plan) Finding {
 	f := Finding{Name: "open files", Verdict: Unknown, Sees: "the limit cannot be read"}
 	limit, err := h.limit(unix.RLIMIT_NOFILE)
@@ -214,7 +214,7 @@ func checkProcessors(h host) Finding {
 	return f
 }
 
-// fileSystems are those that hold data badly, by their magic number.
+// fileSystems are the file systems that are bad for data, by their magic number.
 var fileSystems = map[int64]struct {
 	name    string
 	verdict Verdict
@@ -230,7 +230,8 @@ var fileSystems = map[int64]struct {
 	unix.FUSE_SUPER_MAGIC: {"FUSE", Advice, "what a sync promises depends on a program"},
 }
 
-// checkFolder checks the folder of the files: that it takes some, its file system, its room, and what a sync costs.
+// checkFolder checks the folder of the files: that files can be made in it, its file system, its room, and the time of
+// a sync.
 func checkFolder(p Plan) []Finding {
 	if !p.Persists {
 		return []Finding{{Name: "folder", Sees: "nothing is saved or logged"}}
@@ -287,7 +288,7 @@ func sizeOf(folder string) (sum uint64) {
 	return sum
 }
 
-// checkSync measures what a sync of a small write costs: the median of 21.
+// checkSync measures how long a sync of a small write takes: the median of 21.
 func checkSync(f *os.File) Finding {
 	times := make([]time.Duration, 0, 21)
 	for range cap(times) {

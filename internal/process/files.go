@@ -13,7 +13,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// ErrTooFewFiles ends a start: the limit of open files leaves no descriptor for a client. The log has the details.
+// ErrTooFewFiles ends a start, because the limit of open files leaves no descriptor for a client. The log has the
+// details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
 // FitOpenFiles raises the limit of open files so that maxClients fit in addition to the other descriptors, others.
@@ -74,7 +75,7 @@ func CheckMaxClients(maxClients int64, others uint64, log *logging.Logger) error
 	return nil
 }
 
-// CheckBacklog warns of a kernel that caps tcp-backlog.
+// CheckBacklog warns if the kernel caps tcp-backlog.
 func CheckBacklog(backlog int64, log *logging.Logger) {
 	const path = "/proc/sys/net/core/somaxconn"
 	if most, err := readNumber(path); err == nil && most > 0 && most < backlog {

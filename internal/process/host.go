@@ -38,7 +38,7 @@ var verdicts = [...]string{Fine: "ok", Unknown: "unknown", Advice: "advice", Pro
 
 func (v Verdict) String() string { return verdicts[v] }
 
-// A host is what checks read. A test hands in another one.
+// A host is what checks read. A test can pass another one.
 type host struct {
 	files fs.FS // the root: "proc/sys/vm/swappiness"
 	limit func(resource int) (unix.Rlimit, error)
@@ -46,7 +46,7 @@ type host struct {
 	root  bool                          // the process may raise limits
 }
 
-// thisHost is the host that the process runs on.
+// thisHost returns the host on which the process runs.
 func thisHost() host {
 	return host{
 		files: os.DirFS("/"),
@@ -71,8 +71,8 @@ func (h host) number(path string) (n int64, known bool) {
 	return n, err == nil
 }
 
-// CheckSystem is --check-system: it prints redis-server's checks and their results. The exit code is 1 if any found a
-// problem.
+// CheckSystem runs --check-system: it prints redis-server's checks and their results. The exit code is 1 if any check
+// found a problem.
 func CheckSystem(w io.Writer) (code int) {
 	h := thisHost()
 	for _, f := range []Finding{checkClock(h), checkXenClock(h), checkOvercommit(h), checkHugePages(h)} {
@@ -89,7 +89,7 @@ func CheckSystem(w io.Writer) (code int) {
 	return code
 }
 
-// sentences are a finding in a line of the log.
+// sentences returns a finding as a line of the log.
 func (f Finding) sentences() string { return f.Sees + ": " + f.Why + ". What to do: " + f.Change + "." }
 
 // WarnOfHost logs a warning about kernel settings that hurt a server.

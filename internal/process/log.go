@@ -13,7 +13,7 @@ import (
 	"spindle/internal/version"
 )
 
-// OpenLog opens the log that the settings name. Its level and form follow the settings.
+// OpenLog opens the log of the settings. Its level and form follow the settings.
 func OpenLog(log *logging.Logger, s *Settings, registry *setting.Registry) {
 	log.ToFile(s.logPath())
 	if s.SyslogEnabled.Get() {
@@ -29,7 +29,8 @@ func OpenLog(log *logging.Logger, s *Settings, registry *setting.Registry) {
 	registry.LogWarnings(log.Warning)
 }
 
-// logPath is the absolute path of the log file, so that CONFIG SET dir does not move the log; "" without a file.
+// logPath returns the absolute path of the log file, or "" without a file. It is absolute so that CONFIG SET dir does
+// not move the log.
 func (s *Settings) logPath() string {
 	path := s.LogFile.Get()
 	if path == "" {
@@ -41,7 +42,7 @@ func (s *Settings) logPath() string {
 	return path
 }
 
-// LogStart writes the first lines of a process. program is argv[0]; bare says that there was no other argument.
+// LogStart writes the first lines of a process. program is argv[0]. bare means that there was no other argument.
 func LogStart(log *logging.Logger, program string, bare bool) {
 	sha, modified := version.Commit()
 	log.Notice("oO0OoO0OoO0Oo Redis is starting oO0OoO0OoO0Oo")

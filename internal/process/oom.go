@@ -24,7 +24,7 @@ func NewOomAdjuster(s *Settings, log *logging.Logger) *OomAdjuster {
 
 const oomFile = "/proc/self/oom_score_adj"
 
-// Apply writes the score that the settings name for a primary or a replica.
+// Apply writes the score that the settings have for a primary or a replica.
 func (o *OomAdjuster) Apply(replica bool) error {
 	mode := o.settings.OomScoreAdj.Get()
 	if mode == oomLeave && !o.adjusted {

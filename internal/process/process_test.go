@@ -124,7 +124,7 @@ func TestOpenFiles(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A refusal changes nothing: the limit stays below the hard limit.
+	// A refusal changes nothing. The limit stays below the hard limit.
 	var best, after unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &best); err != nil {
 		t.Fatal(err)

@@ -57,7 +57,7 @@ const (
 // A facility is a syslog facility, by syslog's number.
 type facility int
 
-// ShutdownMode is a set of the words that SHUTDOWN and the settings of a signal take.
+// ShutdownMode is a set of the words that SHUTDOWN accepts. The settings of a signal accept the same words.
 type ShutdownMode int
 
 const (
@@ -90,7 +90,7 @@ const (
 	oomAbsolute
 )
 
-// Rows are the rows of the process. The call gives every value its default.
+// Rows returns the rows of the process, and gives every value its default.
 func (s *Settings) Rows() []setting.Row {
 	u := &s.unread
 	return []setting.Row{
@@ -154,7 +154,7 @@ func (s *Settings) Rows() []setting.Row {
 	}
 }
 
-// zoneMax is the longest name of a zone that nodes tell each other.
+// zoneMax is the greatest length of a zone's name that nodes send each other.
 const zoneMax = 255
 
 // checkZone refuses a name that INFO cannot show in one line.
@@ -165,7 +165,7 @@ func checkZone(zone string) error {
 	return nil
 }
 
-// facilities are those of <syslog.h>, with its numbers.
+// facilities are the facilities of <syslog.h>, with its numbers.
 var facilities = []setting.Choice[facility]{
 	{Name: "user", Value: 1 << 3}, {Name: "local0", Value: 16 << 3}, {Name: "local1", Value: 17 << 3},
 	{Name: "local2", Value: 18 << 3},
@@ -173,7 +173,7 @@ var facilities = []setting.Choice[facility]{
 	{Name: "local6", Value: 22 << 3}, {Name: "local7", Value: 23 << 3},
 }
 
-// directoryRow is dir, the working directory of the process. Setting it changes the directory at once.
+// directoryRow returns the row of dir, the working directory of the process. Setting it changes the directory at once.
 func directoryRow() setting.Row {
 	return setting.NewCall("dir", setting.Call{
 		Set: func(args []string, _ setting.How) error {
@@ -209,7 +209,7 @@ func parseOomValues(args []string, _ [3]int, _ setting.How) (values [3]int, err 
 
 func formatOomValues(v [3]int) string { return strings.Trim(fmt.Sprint(v), "[]") }
 
-// watchdogPeriod is at least 200 ms, unless the watchdog is off.
+// watchdogPeriod returns the period of the watchdog, which is at least 200 ms. 0 means that the watchdog is off.
 func watchdogPeriod(ms int64) int64 {
 	if ms == 0 {
 		return 0
@@ -217,7 +217,7 @@ func watchdogPeriod(ms int64) int64 {
 	return max(ms, 200)
 }
 
-// lenientInt reads a number as C's strtoll does: an empty text is 0, and blanks and a plus may stand before the digits.
+// lenientInt reads a number as C's strtoll does: an empty text is 0, and blanks and a plus may precede the digits.
 func lenientInt(s string) (int64, bool) {
 	s = strings.TrimLeft(s, " \t\n\v\f\r")
 	if s == "" {

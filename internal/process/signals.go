@@ -33,8 +33,8 @@ type Signals struct {
 	incoming chan os.Signal
 }
 
-// WatchSignals begins to take signals. atOnce runs before a second SIGINT ends the process, and removes unfinished
-// files. loading says whether the data set is being loaded. Either function may be nil.
+// WatchSignals begins to handle signals. atOnce runs before a second SIGINT ends the process, and removes unfinished
+// files. loading reports whether the data set is being loaded. Either function may be nil.
 func WatchSignals(s *Settings, log *logging.Logger, atOnce func(), loading func() bool) *Signals {
 	w := &Signals{
 		Shutdown: make(chan ShutdownMode, 1), settings: s, log: log, atOnce: atOnce, loading: loading,
@@ -51,7 +51,7 @@ func WatchSignals(s *Settings, log *logging.Logger, atOnce func(), loading func(
 	return w
 }
 
-// watchCrashes applies crash-log-enabled. Without it the signals of a crash keep their default action.
+// watchCrashes applies crash-log-enabled. Without it, crash signals keep their default action.
 func (w *Signals) watchCrashes() {
 	crashes := []os.Signal{unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGABRT}
 	if w.settings.CrashLog.Get() {
@@ -67,13 +67,13 @@ func (w *Signals) CrashLogChanged() error {
 	return nil
 }
 
-// Stop ends WatchSignals: signals have their default actions again.
+// Stop ends WatchSignals. Signals then have their default actions again.
 func (w *Signals) Stop() {
 	signal.Stop(w.incoming)
 	close(w.incoming)
 }
 
-// Refused says that the last shutdown was given up. The next signal starts another one.
+// Refused notes that the last shutdown was given up. The next signal starts another one.
 func (w *Signals) Refused() { w.pending.Store(false) }
 
 func (w *Signals) handle(s unix.Signal) {
@@ -121,7 +121,7 @@ func (w *Signals) crash(s unix.Signal) {
 	_ = unix.Kill(os.Getpid(), s)
 }
 
-// CrashReport is the text that a bug report needs: the event, the stacks of all goroutines, and the build.
+// CrashReport returns the text that a bug report needs: the event, the stacks of all goroutines, and the build.
 func CrashReport(event, stacks string) string {
 	sha, modified := version.Commit()
 	return fmt.Sprintf(`
@@ -139,7 +139,7 @@ func CrashReport(event, stacks string) string {
 		stacks)
 }
 
-// Stacks are the stacks of all goroutines, cut at a size that fits a log.
+// Stacks returns the stacks of all goroutines, cut to a size that fits a log.
 func Stacks() string {
 	buf := make([]byte, 256<<10)
 	return string(buf[:runtime.Stack(buf, true)])

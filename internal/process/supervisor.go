@@ -65,13 +65,13 @@ func Supervise(s *Settings, log *logging.Logger) *Supervisor {
 // Active reports whether there is a supervisor.
 func (v *Supervisor) Active() bool { return v != nil && v.mode != supervisedNo }
 
-// Ready says that the server accepts clients.
+// Ready reports to the supervisor that the server accepts clients.
 func (v *Supervisor) Ready() { v.Status("Ready to accept connections", "READY=1\n") }
 
-// Stopping says that a shutdown has begun.
+// Stopping reports to the supervisor that a shutdown has begun.
 func (v *Supervisor) Stopping() { v.Tell("STOPPING=1\n") }
 
-// Status says what the server does now. more are further lines of the message.
+// Status reports to the supervisor what the server does now. more are further lines of the message.
 func (v *Supervisor) Status(text, more string) {
 	if v == nil {
 		return
@@ -82,8 +82,8 @@ func (v *Supervisor) Status(text, more string) {
 	v.Tell("STATUS=" + text + "\n" + more)
 }
 
-// Underway shows the progress of a long task. An empty text ends the task and shows the last status again. moves
-// says that there was progress since the last call: systemd then waits for another stallTime.
+// Underway shows the progress of a long task. An empty text ends the task and shows the last status again. moves means
+// that there was progress since the last call: systemd then waits for another stallTime.
 func (v *Supervisor) Underway(text string, moves bool) {
 	if !v.Active() {
 		return
@@ -100,7 +100,7 @@ func (v *Supervisor) Underway(text string, moves bool) {
 	v.Tell(text)
 }
 
-// stallTime is how long a load or a last save may make no progress before systemd kills the process.
+// stallTime is how long a load or a last save may run without progress before systemd kills the process.
 const stallTime = time.Minute
 
 // Tell sends lines of systemd's notification protocol: STATUS=text, READY=1, STOPPING=1.

@@ -11,16 +11,16 @@ import (
 // Threads is how many threads the Go runtime may run at once: one for each loop, and more only for these reasons.
 //
 // Few turns. The runtime wakes an idle thread to look for work each time that gnet yields. A busy loop then pays 15 to
-// 20 % of CPU per unpipelined request. Without an idle thread the runtime's monitor takes the place of each loop that
+// 20 % of CPU per unpipelined request. Without an idle thread, the runtime's monitor takes the place of each loop that
 // waits for some 40 µs. Then it wakes two threads that have no work. At 500 requests a second a request costs 110 to
 // 132 µs of CPU instead of 52 to 87. So there is one spare thread while turns are few.
 //
-// Not for rare turns of one loop. With a spare thread the monitor takes the place of a waiting loop after 10 ms only.
-// It looks 50 times until then. At 50 requests a second this costs 1.2 to 1.4 ms of CPU each instead of 0.14 to 0.19.
-// With several loops the place of a sleeping loop serves the others. Turns for duties count, too.
+// Rare turns of one loop get no spare thread. With a spare thread the monitor takes the place of a waiting loop only
+// after 10 ms, and checks 50 times until then. At 50 requests a second this costs 1.2 to 1.4 ms of CPU each instead of
+// 0.14 to 0.19. With several loops the place of a sleeping loop serves the others. Turns for duties count, too.
 //
-// Other work. Without a spare thread Go's scheduler would let a saver hold a loop up for 10 ms. So would a reclaimer
-// in the kernel. A reclaimer would also free only while loops pause between two looks at their sockets.
+// Other work. Without a spare thread, Go's scheduler would let a saver delay a loop for 10 ms. So would a reclaimer in
+// the kernel. A reclaimer would also free only while loops pause between two looks at their sockets.
 //
 // TLS handshakes compute beside the loops, for a millisecond and more at a time. They have threads while there are
 // some, and for a while after that.
@@ -54,7 +54,8 @@ const (
 	rareTurns    = 12   // of 100 ms: some waits are longer than 10 ms
 	greetTicks   = 20   // threads for handshakes stay for this long afterwards
 	calmTicks    = 5    // needed in a row: a pause between two loads is shorter
-	// The Go heap holds connections and buffers, a few megabytes. The collector runs after four heaps of garbage.
+	// The Go heap holds connections and buffers, a few megabytes. The collector runs when there is four times as much
+	// garbage.
 	gcPercent = 400
 )
 
@@ -86,7 +87,7 @@ func (t *Threads) Tick(turns uint64) {
 	case fresh < rareTurns:
 		t.still++
 	case fresh >= 2*rareTurns || t.still < calmTicks:
-		// A rate between the two limits changes nothing: each change stops the world.
+		// A rate between the two limits changes nothing, because each change stops the world.
 		t.still = 0
 	}
 }
@@ -103,7 +104,7 @@ func (t *Threads) Spare() {
 	}
 }
 
-// Follow says which work runs: savers and other long work, or only reclaimers with much to free.
+// Follow sets which work runs: savers and other long work, or only reclaimers with much to free.
 func (t *Threads) Follow(working, laden bool) {
 	extra := 0
 	switch {

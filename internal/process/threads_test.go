@@ -130,8 +130,8 @@ func TestThreadsWhileStill(t *testing.T) {
 	}
 }
 
-// TLS handshakes have more threads while they compute, and for a while after that: each change of the number stops
-// the process.
+// TLS handshakes have more threads while they compute, and for a while after that, because each change of the number
+// stops the process.
 func TestThreadsForHandshakes(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

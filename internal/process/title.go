@@ -30,7 +30,7 @@ func checkTitle(template string) error {
 	return nil
 }
 
-// expand replaces {variables} by their values; {{ is one brace.
+// expand replaces {variables} by their values. {{ becomes one brace.
 func (t Title) expand(template string) (string, bool) {
 	var b strings.Builder
 	for {
@@ -92,8 +92,8 @@ func (t Title) listenAddr() string {
 	return host + ":" + strconv.FormatInt(port, 10)
 }
 
-// titleArea is the memory that the kernel shows as the process's arguments, and the environment after it.
-// The runtime has copied the environment; the first SetTitle copies the arguments.
+// titleArea is the memory that the kernel shows as the process's arguments, and the environment after it. The runtime
+// has copied the environment; the first SetTitle copies the arguments.
 var titleArea []byte
 
 // SetTitle shows the expanded template in ps and top.
@@ -120,7 +120,7 @@ func findTitleArea() []byte {
 	if err != nil || len(os.Args) == 0 || os.Args[0] == "" {
 		return none
 	}
-	// The name may contain blanks. Fields after it begin with the third one.
+	// The name may contain blanks. The fields after it begin with the third one.
 	_, after, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(after)
 	const argStart, argEnd, envStart, envEnd = 48 - 3, 49 - 3, 50 - 3, 51 - 3

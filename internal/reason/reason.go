@@ -1,7 +1,6 @@
-// Package reason words errors of the operating system as C programs print them, and so as the reference's logs and
-// replies.
+// Package reason words errors of the operating system as C programs print them, and so as Redis's logs and replies do.
 //
-// Owner: its caller; pure functions.
+// Owner: the caller; it has only pure functions.
 package reason
 
 import (
@@ -10,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Of returns only the system's text for err: "No such file or directory". Any other error returns its own text with a
-// capital first letter.
+// Of returns only the system's text for err: "No such file or directory". For any other error it returns the error's
+// own text with a capital first letter.
 func Of(err error) string {
 	text := err.Error()
 	if number := syscall.Errno(0); errors.As(err, &number) {

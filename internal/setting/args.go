@@ -8,7 +8,7 @@ import (
 // ErrQuotes is the error for a line with an unclosed quote, or with other text directly after a quote.
 var ErrQuotes = errors.New("Unbalanced quotes in configuration line")
 
-// SplitArgs cuts a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…'
+// SplitArgs splits a line into arguments at blanks. "…" may hold \n \r \t \b \a \xHH and \ before any other byte; '…'
 // only knows \'. A blank or the end must follow a quote.
 func SplitArgs(line string) ([]string, error) {
 	args := []string{}
@@ -28,7 +28,7 @@ func SplitArgs(line string) ([]string, error) {
 	}
 }
 
-// cutArg reads one argument and returns how many bytes it took.
+// cutArg reads one argument and returns how many bytes of s it has used.
 func cutArg(s string) (string, int, error) {
 	var arg []byte
 	for at := 0; at < len(s); {
@@ -76,7 +76,7 @@ func cutQuoted(s string) ([]byte, int, error) {
 	return nil, 0, ErrQuotes
 }
 
-// unescape reads the text after a backslash and returns how many bytes it took.
+// unescape reads the text after a backslash and returns how many bytes it has used.
 func unescape(s string) (byte, int) {
 	switch s[0] {
 	case 'x':
@@ -100,7 +100,7 @@ func unescape(s string) (byte, int) {
 // Quote writes s so that SplitArgs reads it back as one argument.
 func Quote(s string) string { return string(AppendQuoted(nil, s)) }
 
-// AppendQuoted is Quote, appended to dst.
+// AppendQuoted appends Quote's text to dst.
 func AppendQuoted[S []byte | string](dst []byte, s S) []byte {
 	const escaped, letters, hex = "\\\"\n\r\t\a\b", `\"nrtab`, "0123456789abcdef"
 	dst = append(dst, '"')

@@ -10,7 +10,7 @@ var errNotYesNo = errors.New("argument must be 'yes' or 'no'")
 
 type boolCodec struct{ v *Bool }
 
-// NewBool is yes or no.
+// NewBool returns a row whose value is yes or no.
 func NewBool(name string, v *Bool, deflt bool, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &boolCodec{v}}, options)
@@ -51,14 +51,14 @@ type enumCodec[T ~int] struct {
 	check   func(T) error
 }
 
-// NewEnum is one word of choices. If two words have one value, the first is shown.
+// NewEnum returns a row whose value is one word of choices. If two words have one value, the first is shown.
 func NewEnum[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &enumCodec[T]{load: v.Get, store: v.Set, choices: choices}}, options)
 }
 
-// NewFlags is any number of words of choices; the value is the union of their bits. check, if not nil, refuses
-// combinations.
+// NewFlags returns a row whose value is any number of words of choices, as the union of their bits. check, if not nil,
+// refuses combinations.
 func NewFlags[T ~int](name string, v *Enum[T], deflt T, choices []Choice[T], check func(T) error,
 	options ...Option) Row {
 	v.Set(deflt)
@@ -137,9 +137,9 @@ type lettersCodec struct {
 	refusal error
 }
 
-// NewLetters is a set of bits written as letters in any order, such as notify-keyspace-events. It shows a letter if all
-// its bits are set and not shown yet, in the order of letters. So a letter for many bits must come before letters for
-// single bits. refusal is the error for any other character.
+// NewLetters returns a row for a set of bits that is written as letters in any order, such as notify-keyspace-events.
+// It shows a letter if all its bits are set and not shown yet, in the order of letters. So a letter for many bits must
+// come before letters for single bits. refusal is the error for any other character.
 func NewLetters(name string, v *Int, deflt int64, letters []Letter, refusal error, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &lettersCodec{v, letters, refusal}}, options)

@@ -5,13 +5,13 @@ type stringCodec struct {
 	check func(string) error
 }
 
-// NewString is any one argument.
+// NewString returns a row whose value is any one argument.
 func NewString(name string, v *String, deflt string, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &stringCodec{v: v}}, options)
 }
 
-// CheckString sets a function that refuses texts, such as a path instead of a name.
+// CheckString sets a function that refuses some texts, such as a path instead of a name.
 func CheckString(f func(string) error) Option {
 	return option(func(r *Row) { r.codec.(*stringCodec).check = f })
 }
@@ -31,13 +31,13 @@ func (c *stringCodec) set(args []string, _ How) error {
 // A Codec reads and writes values that are more than a word.
 type Codec[T any] struct {
 	// Parse makes a value of one line's arguments. old is the current value: classes that the arguments do not name
-	// keep their values, and a line FromFileMore may add to it. old is shared and must not be changed.
+	// keep their values, and a line with FromFileMore may add to it. old is shared and must not be changed.
 	Parse func(args []string, old T, how How) (T, error)
-	// Format returns the text for CONFIG GET. Split at blanks (or whole, without MultiArg) it must Parse to the same
-	// value.
+	// Format returns the text for CONFIG GET. Parse must turn this text, split at blanks (or whole, without MultiArg),
+	// into the same value.
 	Format func(T) string
-	// Lines returns the lines for the file, without the directive's name. nil writes Format's text, quoted if the row
-	// takes one argument. No lines remove the directive from the file.
+	// Lines returns the lines for the file, without the directive's name. If Lines is nil, the file gets Format's text,
+	// quoted if the row takes one argument. If Lines returns none, the directive is removed from the file.
 	Lines func(T) []string
 }
 
@@ -47,7 +47,7 @@ type valueCodec[T any] struct {
 	multi bool
 }
 
-// NewValue is a setting with its own grammar. Give it the flag MultiArg if it takes more than one argument.
+// NewValue returns a row with its own grammar. It needs the flag MultiArg if it takes more than one argument.
 func NewValue[T any](name string, v *Value[T], deflt T, c Codec[T], options ...Option) Row {
 	v.Set(deflt)
 	codec := &valueCodec[T]{v: v, Codec: c}
@@ -88,7 +88,7 @@ type Call struct {
 	Lines func() []string // nil: Get's text, quoted
 }
 
-// NewCall is a row that calls functions.
+// NewCall returns a row that calls functions.
 func NewCall(name string, c Call, options ...Option) Row {
 	return finish(Row{Name: name, codec: &callCodec{c}}, options)
 }

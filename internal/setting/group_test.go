@@ -3,7 +3,7 @@ package setting
 import "testing"
 
 // TestRewriteOfAGroup: each line replaces one with the same first argument, and older words count as newer ones. Lines
-// no longer needed are removed, and optional lines stay only where they were.
+// that are no longer needed are removed. Optional lines stay only where they were.
 func TestRewriteOfAGroup(t *testing.T) {
 	r, err := NewRegistry()
 	if err != nil {

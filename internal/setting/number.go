@@ -27,7 +27,8 @@ var (
 	errTooBig     = errors.New("number past 1<<63") // becomes the text about bounds
 )
 
-// Example returns an example of a valid value for the error err: ", such as 2gb". "": there is none.
+// Example returns an example of a valid value for the error err, such as ", such as 2gb". It returns "" if there is
+// none.
 func Example(err error) string {
 	switch {
 	case errors.Is(err, errNotMemory):
@@ -46,22 +47,22 @@ type intCodec struct {
 	adjust   func(int64) int64 // nil keeps the number unchanged
 }
 
-// NewInt is a plain whole number; without Between it must not be negative.
+// NewInt returns a row for a plain whole number. Without Between it must not be negative.
 func NewInt(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, plain, options)
 }
 
-// NewMemory is a number of bytes, which may have a unit: 100, 1k, 1kb, 5MB, 2gb.
+// NewMemory returns a row for a number of bytes, which may have a unit: 100, 1k, 1kb, 5MB, 2gb.
 func NewMemory(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, memory, options)
 }
 
-// NewMemoryPercent is a number of bytes, or a percentage, which is stored negative: 5% is -5.
+// NewMemoryPercent returns a row for a number of bytes, or for a percentage, which is stored negative: 5% is -5.
 func NewMemoryPercent(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, memoryPercent, options)
 }
 
-// NewOctal is a file mode.
+// NewOctal returns a row for a file mode.
 func NewOctal(name string, v *Int, deflt int64, options ...Option) Row {
 	return newNumber(name, v, deflt, octal, options)
 }
@@ -71,7 +72,7 @@ func newNumber(name string, v *Int, deflt int64, u unit, options []Option) Row {
 	return finish(Row{Name: name, codec: &intCodec{v: v, unit: u, max: math.MaxInt64}}, options)
 }
 
-// Between bounds a number, both ends included.
+// Between bounds a number. Both bounds are valid values.
 func Between(min, max int64) Option {
 	return option(func(r *Row) {
 		c := r.codec.(*intCodec)
@@ -187,7 +188,7 @@ func parseInt(s string) (int64, bool) {
 }
 
 // ParseMemory reads a number of bytes: digits, then nothing, b, k (1000), kb (1024), m, mb, g or gb in any case. Digits
-// without a unit that do not fit saturate.
+// without a unit that do not fit become the greatest number.
 func ParseMemory(s string) (uint64, bool) {
 	at := 0
 	for at < len(s) && s[at] >= '0' && s[at] <= '9' {
@@ -238,7 +239,7 @@ func FormatMemory(n uint64) string {
 // uintCodec is a number of bytes that may use all 64 bits.
 type uintCodec struct{ v *Uint }
 
-// NewMemoryUint is a number of bytes up to the greatest uint64.
+// NewMemoryUint returns a row for a number of bytes up to the greatest uint64.
 func NewMemoryUint(name string, v *Uint, deflt uint64, options ...Option) Row {
 	v.Set(deflt)
 	return finish(Row{Name: name, codec: &uintCodec{v}}, options)

@@ -20,13 +20,13 @@ type Entry struct {
 	Idle bool     // it has no effect in this version
 }
 
-// directiveLine is a line of the page that states a setting; # without a blank marks one without effect.
+// directiveLine matches a line of the page that states a setting. A # without a blank marks a setting without effect.
 var directiveLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
 // ReadPage reads the page of settings. intro is the text before its first section, in paragraphs.
 //
-// Shape: a section begins with a comment line of dashes, its title, and its text, and a blank line ends that. An entry
-// is the comment above a directive's lines.
+// Shape: a section begins with a comment line of dashes, its title, and its text, and ends at a blank line. An entry is
+// the comment above a directive's lines.
 func ReadPage(page string) (intro string, sections []Section) {
 	var said []string // the lines of the comment above
 	var introduced []string
@@ -62,7 +62,7 @@ func ReadPage(page string) (intro string, sections []Section) {
 	return paragraphs(strings.Join(introduced, "\n\n")), sections
 }
 
-// paragraphs joins the lines of each paragraph; an empty line ends one.
+// paragraphs joins the lines of each paragraph. An empty line ends a paragraph.
 func paragraphs(text string) string {
 	var b strings.Builder
 	for line := range strings.SplitSeq(text, "\n") {
@@ -79,7 +79,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// Accepts returns which values a row takes, in short: "yes|no", words, bounds; "" for any text.
+// Accepts returns, in short form, which values a row takes: "yes|no", words, bounds, or "" for any text.
 func (r *Row) Accepts() string {
 	if a, ok := r.codec.(interface{ accepts() string }); ok {
 		return a.accepts()
@@ -87,7 +87,7 @@ func (r *Row) Accepts() string {
 	return ""
 }
 
-// Words returns the values that a row takes, if they are words; otherwise nil.
+// Words returns the values that a row takes, if they are words, and nil otherwise.
 func (r *Row) Words() []string {
 	if a := r.Accepts(); strings.Contains(a, "|") {
 		return strings.Split(strings.TrimSuffix(a, " ..."), "|")

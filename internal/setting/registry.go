@@ -80,7 +80,7 @@ func (r *Registry) LogWarnings(f func(format string, args ...any)) { r.warn = f 
 // Rows returns all rows, ordered by name.
 func (r *Registry) Rows() []*Row { return r.rows }
 
-// Lookup finds a row by name or alias; nil if there is none.
+// Lookup returns the row with this name or alias, or nil if there is none.
 func (r *Registry) Lookup(name string) *Row {
 	if row := r.byName[name]; row != nil {
 		return row
@@ -88,9 +88,9 @@ func (r *Registry) Lookup(name string) *Row {
 	return r.byName[strings.ToLower(name)]
 }
 
-// OnChange registers f to run once after a CONFIG SET that changed any of the named rows. It does not run for the
+// OnChange registers f to run once after a CONFIG SET that has changed any of the named rows. It does not run for the
 // file's values. An error of f undoes the whole CONFIG SET: every row gets its old value and the hooks run once more.
-// Hooks run in the order of their arguments. An unknown name is our own bug and panics.
+// Hooks run in the order of their arguments. An unknown name is a bug of this program and panics.
 func (r *Registry) OnChange(f func() error, names ...string) {
 	h := &hook{run: f}
 	for _, name := range names {
@@ -109,7 +109,7 @@ func (r *Registry) Follow(f func(), names ...string) {
 	r.OnChange(func() error { f(); return nil }, names...)
 }
 
-// Loaded tells that the whole configuration has been read.
+// Loaded notes that the whole configuration has been read.
 func (r *Registry) Loaded() {
 	for _, f := range r.followers {
 		f()
@@ -137,8 +137,8 @@ func (r *Registry) OnRewriteGroup(name string, aliases map[string]string, lines 
 // A Pair is a name and its value's text.
 type Pair struct{ Name, Value string }
 
-// Get answers CONFIG GET. It looks up names directly, and matches patterns against every name that is not Hidden. A
-// name appears once, in the spelling of the first pattern that found it. match matches a glob without regard to case.
+// Get runs CONFIG GET. It looks up names directly, and matches patterns against every name that is not Hidden. A name
+// appears once, in the spelling of the first pattern that found it. match matches a glob without regard to case.
 func (r *Registry) Get(patterns []string, match func(pattern, name string) bool) []Pair {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +177,7 @@ type Conditions struct {
 	Protected bool // enable-protected-configs lets this client change Protected rows
 }
 
-// SetMany answers CONFIG SET (setting.G2). Errors other than ErrLoading are the reply's text after "ERR ".
+// SetMany runs CONFIG SET (setting.G2). Errors other than ErrLoading are the reply's text after "ERR ".
 func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +220,7 @@ func (r *Registry) SetMany(pairs []Pair, now Conditions) error {
 	return nil
 }
 
-// A dueHook is a hook and the name for which it runs.
+// A dueHook is a hook with the name for which it runs.
 type dueHook struct {
 	hook *hook
 	name string
@@ -254,7 +254,7 @@ func refusal(name string, err error) error {
 	return fmt.Errorf("CONFIG SET failed (possibly related to argument '%s') - %w", name, err)
 }
 
-// split makes arguments of a CONFIG SET value or of Get's text: at each blank, for rows that take several.
+// split splits a CONFIG SET value, or Get's text, into arguments at each blank, for rows that take several.
 func (r *Row) split(value string) []string {
 	if r.Flags&MultiArg == 0 {
 		return []string{value}
@@ -283,7 +283,7 @@ func (r *Registry) again(due []dueHook) {
 	}
 }
 
-// Load gives a row the arguments of one line of the configuration; no hook runs. known is false if there is no such
+// Load gives a row the arguments of one line of the configuration. No hook runs. known is false if there is no such
 // row.
 func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	r.mu.Lock()
@@ -293,7 +293,7 @@ func (r *Registry) Load(name string, args []string) (known bool, err error) {
 		return false, nil
 	}
 	if row.Flags&MultiArg != 0 && len(args) == 1 && args[0] != "" {
-		// One argument that holds several: --save "900 1".
+		// One argument may hold several: --save "900 1".
 		if args, err = SplitArgs(args[0]); err != nil {
 			return true, err
 		}
@@ -309,7 +309,7 @@ func (r *Registry) Load(name string, args []string) (known bool, err error) {
 	return true, nil
 }
 
-// Idle names the rows that the configuration changed from their default although they have no effect in this version.
+// Idle returns the names of rows without an effect whose value the configuration has changed from the default.
 func (r *Registry) Idle() []string {
 	var names []string
 	for _, row := range r.rows {

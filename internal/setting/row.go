@@ -4,7 +4,7 @@ import "errors"
 
 // A Row is one directive: its name, its valid values, and the place of its value.
 //
-// setting.R1. Set with Get's text leaves the value unchanged. CONFIG SET's rollback relies on it.
+// setting.R1. Set with Get's text leaves the value unchanged. CONFIG SET's rollback relies on this.
 // setting.R2. Set either stores the whole new value or returns an error and stores nothing.
 // setting.R3. A new row holds its default.
 type Row struct {
@@ -22,7 +22,7 @@ type Row struct {
 type codec interface {
 	set(args []string, how How) error
 	get() string
-	// lines returns the arguments of each line that states the value in a file; none removes the directive.
+	// lines returns the arguments of each line that states the value in a file. No lines remove the directive.
 	lines() []string
 }
 
@@ -40,14 +40,16 @@ type Flags uint16
 
 const (
 	Immutable Flags = 1 << iota // only the file and the command line can set it
-	// Like Immutable, but CONFIG SET with the current value is no error: for settings that Redis does not have.
+	// Fixed is like Immutable, but CONFIG SET with the current value is not an error. It is for settings that Redis
+	// does not have.
 	Fixed
 	Sensitive   // CONFIG SET's value is kept out of the slow log and MONITOR
 	Hidden      // CONFIG GET shows it only by its whole name
 	Protected   // CONFIG SET needs enable-protected-configs
 	DenyLoading // CONFIG SET replies LOADING while the data set loads
 	MultiArg    // takes several arguments on its line
-	// CONFIG SET applies it even when the text is the same, because the named file may have changed.
+	// Volatile makes CONFIG SET apply the value even when the text is the same, because the named file may have
+	// changed.
 	Volatile
 	NoEffect   // accepted, but has no effect in this version; start-up logs it
 	AlwaysFile // REWRITE writes it even when it is the default
@@ -55,7 +57,8 @@ const (
 	Apart      // its lines are independent: REWRITE appends none that equals a default line
 )
 
-// Mutable is a row that CONFIG SET changes at once. It is the default, for rows where a reader might wonder.
+// Mutable marks a row that CONFIG SET changes at once. It is the default. It is written out where a reader might
+// wonder.
 const Mutable Flags = 0
 
 // An Option refines a row: a flag, or one of Between, Also, Adjust, Clamp, Nothing.
@@ -70,7 +73,7 @@ func (o option) refine(r *Row) { o(r) }
 // Also gives the row its older name.
 func Also(alias string) Option { return option(func(r *Row) { r.Alias = alias }) }
 
-// A hook is compared by address, so that one hook over several rows runs once.
+// A hook is identified by its address, so that one hook over several rows runs once.
 type hook struct{ run func() error }
 
 // Nothing marks a row that is accepted and has no effect yet; why tells the operator what is missing.

@@ -1,9 +1,9 @@
 // Package setting types configuration parameters: a value that any goroutine may read, and a row for CONFIG GET, SET,
 // REWRITE and the configuration file.
 //
-// Owner: each package owns the settings it reads and exports their rows; server joins them in one [Registry].
+// Owner: each package owns the settings that it reads and exports their rows; server joins them in one [Registry].
 // Elsewhere: any goroutine may call Get of a value. Only the registry writes, under its lock.
-// Never: imports anything of ours, or knows what a setting means.
+// Never: imports another package of this program, or knows what a setting means.
 // Start here; row.go declares rows, number.go, choice.go and compound.go parse them, registry.go joins them, args.go
 // reads lines, rewrite.go writes the file back.
 //

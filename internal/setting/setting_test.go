@@ -75,7 +75,7 @@ func newSample(t testing.TB) (*sample, *Registry) {
 
 func match(pattern, name string) bool { ok, _ := path.Match(pattern, name); return ok }
 
-// TestSetOne: for each kind of row, a value and the text of CONFIG GET, or a value and its error.
+// TestSetOne: for each kind of row, a value and its text in CONFIG GET, or a value and its error.
 func TestSetOne(t *testing.T) {
 	for _, c := range []struct{ name, value, want, refusal string }{
 		{"count", "50", "50", ""},
@@ -131,7 +131,7 @@ func TestSetOne(t *testing.T) {
 	}
 }
 
-// TestSetMany sets all or nothing (setting.G2).
+// TestSetMany: CONFIG SET sets all values or none (setting.G2).
 func TestSetMany(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -248,7 +248,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// TestRollbackText is setting.R1: Set with Get's text changes nothing.
+// TestRollbackText: Set with Get's text changes nothing (setting.R1).
 func TestRollbackText(t *testing.T) {
 	_, r := newSample(t)
 	for _, p := range []Pair{{"share", "7%"}, {"letters", "xz"}, {"words", "b a"}, {"list", ""}, {"list", "1 2 3"},

@@ -13,7 +13,7 @@ type Node struct {
 	Failed   bool   // FAIL by majority
 }
 
-// An EndpointType is cluster-preferred-endpoint-type: how a redirection names a node.
+// An EndpointType is a value of cluster-preferred-endpoint-type: how a redirection names a node.
 type EndpointType int
 
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // A Map states which node serves which slot, and whether this node may serve at all. It is immutable: every change
-// makes a new one.
+// makes a new Map.
 //
 // slots.M1. A slot has at most one owner, and an owner is a primary.
 type Map struct {
@@ -45,7 +45,7 @@ type Map struct {
 	nodes  []*Node       // nodes[0] is nil
 }
 
-// Owner returns the primary that serves a slot; nil if there is none.
+// Owner returns the primary that serves a slot, or nil if there is none.
 func (m *Map) Owner(slot uint16) *Node { return m.nodes[m.owners[slot]] }
 
 // Mine reports whether Me is the primary that owns slot.
@@ -73,7 +73,7 @@ func (m *Map) Host(n *Node) string {
 	}
 }
 
-// ClientPort returns a node's port for clients with or without TLS; 0 if it has none.
+// ClientPort returns a node's port for clients with or without TLS, or 0 if it has none.
 func (n *Node) ClientPort(tls bool) int {
 	if tls {
 		return n.TLSPort
@@ -96,7 +96,7 @@ func NewDraft(me *Node) *Draft {
 	}
 }
 
-// Map returns the draft's Map, to be filled before Done.
+// Map returns the draft's Map, which the caller fills before Done.
 func (d *Draft) Map() *Map { return &d.m }
 
 // Assign gives slot to owner. Nodes are compared by their pointers: each node of a Map has one.
@@ -123,7 +123,7 @@ func (d *Draft) Done() *Map {
 // A Current holds the current Map. The zero value has none, as outside cluster mode.
 type Current struct{ p atomic.Pointer[Map] }
 
-// Load returns the current Map, or nil before the first. Any goroutine. A decision should load it once.
+// Load returns the current Map, or nil before the first. Any goroutine. A decision should load it only once.
 func (c *Current) Load() *Map { return c.p.Load() }
 
 // Store publishes m.

@@ -1,6 +1,6 @@
 // Package slots has a key's slot, and the map from slots to nodes.
 //
-// Owner: the cluster's goroutine makes a Map. Afterwards it does not change, and any goroutine may read it.
+// Owner: the cluster's goroutine makes a Map. Afterwards the Map does not change, and any goroutine may read it.
 // Never: locks, blocks, or knows how nodes communicate.
 // Start here; map.go is the map, joints.go the interfaces between the core and the cluster.
 package slots
@@ -23,8 +23,8 @@ func Of(key []byte) uint16 {
 	return checksum(key) & (Count - 1)
 }
 
-// OfPattern returns the slot of every key that a glob pattern can match, and false if they can be in several. They are
-// in one if the pattern has a hash tag without wildcards, or no wildcards at all.
+// OfPattern returns the slot of every key that a glob pattern can match, and false if these keys can be in several
+// slots. They are in one slot if the pattern has a hash tag without wildcards, or no wildcards at all.
 //
 // Seam: KEYS and SCAN look only at that slot.
 func OfPattern(pattern []byte) (slot uint16, one bool) {

@@ -18,7 +18,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestOfPattern: a pattern has one slot if all keys that it matches have it.
+// TestOfPattern: a pattern has one slot if all keys that it matches are in this slot.
 func TestOfPattern(t *testing.T) {
 	for pattern, want := range map[string]int{
 		"foo": 12182, "{foo}*": 12182, "{foo}": 12182, "*{foo}": -1, "{f*}": -1, "f?o": -1, "{foo}[ab]": 12182, "": 0,

@@ -19,7 +19,7 @@ import (
 	"spindle/internal/reason"
 )
 
-// Log texts for an invalid configuration, as monitoring already matches them.
+// Log texts for an invalid configuration, as monitoring matches them.
 var (
 	errNoCertificate = errors.New("No tls-cert-file configured!")
 	errNoKey         = errors.New("No tls-key-file configured!")
@@ -87,8 +87,8 @@ func Build(s *Settings) (*Configs, error) {
 	return &Configs{server, clientConfig(shown, authorities, versions, suites), ends}, nil
 }
 
-// A chooser chooses a variant of the configuration for each client. crypto/tls cannot express which end's cipher order
-// counts, nor a gap between versions. So a variant has one cipher, or one version.
+// A chooser chooses a variant of the configuration for each client. crypto/tls can express neither which end's cipher
+// order has precedence, nor a gap between versions. So a variant has one cipher, or one version.
 type chooser struct {
 	base         *tls.Config
 	settings     *Settings // for Auth
@@ -179,7 +179,7 @@ func (c *chooser) make(v variant) *tls.Config {
 	return config
 }
 
-// choose returns the first suite that both ends can use, in the order of the preferred end; 0 if there is none.
+// choose returns the first suite that both ends can use, in the order of the preferred end, or 0 if there is none.
 func (c *chooser) choose(hello *tls.ClientHelloInfo, version uint16) uint16 {
 	first, other := hello.CipherSuites, c.suites
 	if c.preferServer {
@@ -223,9 +223,9 @@ func parseProtocols(text string) (versions []uint16, err error) {
 // hashed matches the file names in a directory of authorities: the hash of the subject, and a number.
 var hashed = regexp.MustCompile(`^[0-9a-f]{8}\.[0-9]+$`)
 
-// loadAuthorities reads the authorities in a file, and in those files of a directory that openssl-rehash(1) has named.
-// It ignores other files, as OpenSSL does not find them either. Without both there is no authority. first is the one
-// that ends first.
+// loadAuthorities reads the authorities in a file, and in the files of a directory that openssl-rehash(1) has named. It
+// ignores other files, as OpenSSL does not find them either. Without a file and a directory there is no authority.
+// first is the authority that expires first.
 func loadAuthorities(file, dir string) (pool *x509.CertPool, first *x509.Certificate, err error) {
 	pool = x509.NewCertPool() // not nil: the system's authorities must not be trusted for clients
 	refuse := func(err error) (*x509.CertPool, *x509.Certificate, error) {

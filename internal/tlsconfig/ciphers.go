@@ -100,7 +100,7 @@ func (c *cipherInfo) matches(word string) bool {
 // parseCiphers reads tls-ciphers, a cipher list in OpenSSL's language. Names that crypto/tls does not have select
 // nothing, as unknown names do in OpenSSL.
 //
-// Shape: the suites in order of preference; for an empty text those that crypto/tls considers secure.
+// Shape: the suites in order of preference; for an empty text, the suites that crypto/tls considers secure.
 // Source: ciphers(1), of OpenSSL 3.
 func parseCiphers(text string) ([]uint16, error) {
 	if text == "" {
@@ -180,7 +180,7 @@ func apply(active []*cipherInfo, gone map[*cipherInfo]bool, word string) []*ciph
 	return active
 }
 
-// defaultCiphers returns the suites that crypto/tls considers secure, in our order.
+// defaultCiphers returns the suites that crypto/tls considers secure, in the order of ciphers.
 func defaultCiphers() (ids []uint16) {
 	for _, c := range ciphers {
 		secure := slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.ID == c.id })

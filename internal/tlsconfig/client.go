@@ -12,13 +12,14 @@ var (
 	errPeerProtocol      = errors.New("the server speaks a version that tls-protocols leaves out")
 )
 
-// clientConfig is for connections that this server opens. The other end must show a certificate that one of our
-// authorities has signed. Its name is not checked, because primaries are known by addresses.
+// clientConfig returns the configuration for connections that this server opens. The other end must show a certificate
+// that one of the configured authorities has signed. Its name is not checked, because primaries are known by addresses.
 func clientConfig(shown tls.Certificate, authorities *x509.CertPool, versions, suites []uint16) *tls.Config {
 	return &tls.Config{
 		MinVersion: versions[0], MaxVersion: versions[len(versions)-1], CipherSuites: suites,
 		DynamicRecordSizingDisabled: true,
-		// Shown also to a server that names other authorities: it may still know the one that signed ours.
+		// The certificate is also shown to a server that names other authorities, because it may still know the one
+		// that signed this certificate.
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil },
 		InsecureSkipVerify:   true, // crypto/tls would check the name; VerifyConnection checks the rest
 		VerifyConnection: func(state tls.ConnectionState) error {

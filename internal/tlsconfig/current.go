@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Current is the certificates in use. Handshakes read it on any goroutine.
+// A Current has the certificates in use. Handshakes read it on any goroutine.
 type Current struct {
 	Settings *Settings
 	Wanted   func() bool // whether there are TLS connections: without any, no certificate is read
@@ -24,7 +24,8 @@ type Current struct {
 	loads   atomic.Int64                      // how often Load was called
 }
 
-// Load reads the certificates if any are wanted, and returns the configuration for clients. It warns of an error.
+// Load reads the certificates if any are needed, and returns the configuration for clients. It logs an error as a
+// warning.
 func (c *Current) Load() (*tls.Config, error) {
 	c.loads.Add(1)
 	sum := c.Settings.sum()
@@ -44,7 +45,7 @@ func (c *Current) Load() (*tls.Config, error) {
 	return configs.Server, nil
 }
 
-// install makes configs those of later handshakes.
+// install makes configs the configurations of later handshakes.
 func (c *Current) install(configs *Configs) {
 	if c.Settings.Replication.Get() {
 		c.primary.Store(configs.Client)
@@ -61,10 +62,10 @@ func (c *Current) install(configs *Configs) {
 	c.ends.Store(&configs.Ends)
 }
 
-// Client is the configuration of connections that a proxy opens to its shards. Load comes before.
+// Client returns the configuration of connections that a proxy opens to its shards. Load must come first.
 func (c *Current) Client() *tls.Config { return c.client.Load() }
 
-// Admin is the configuration of the admin address. Load comes before its first handshake.
+// Admin returns the configuration of the admin address. Load must come before its first handshake.
 func (c *Current) Admin() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		current := c.admin.Load()
@@ -77,7 +78,7 @@ func (c *Current) Admin() *tls.Config {
 	}}
 }
 
-// Bus is the two ends of the cluster bus; both are nil without TLS.
+// Bus returns the configurations of the two ends of the cluster bus. Both are nil without TLS.
 func (c *Current) Bus() (server, client *tls.Config) {
 	if configs := c.bus.Load(); configs != nil {
 		return configs.Server, configs.Client

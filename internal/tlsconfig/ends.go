@@ -9,13 +9,13 @@ import (
 	"spindle/internal/info"
 )
 
-// Ends are the certificates in use, for monitoring: when does one end?
+// Ends are the certificates in use, so that monitoring can see when they expire.
 type Ends struct {
 	Server, Client *x509.Certificate // Client is that of tls-client-cert-file; nil: none
 	Authority      *x509.Certificate // of all authorities, the one that ends first
 }
 
-// earlier returns the certificate that ends first. a may be nil.
+// earlier returns the certificate that expires first. a may be nil.
 func earlier(a, b *x509.Certificate) *x509.Certificate {
 	if a == nil || b.NotAfter.Before(a.NotAfter) {
 		return b
@@ -23,7 +23,7 @@ func earlier(a, b *x509.Certificate) *x509.Certificate {
 	return a
 }
 
-// Ends are the certificates in use. Without TLS there are none. Any goroutine.
+// Ends returns the certificates in use. Without TLS there are none. Any goroutine.
 func (c *Current) Ends() Ends {
 	if e := c.ends.Load(); e != nil {
 		return *e
@@ -31,7 +31,8 @@ func (c *Current) Ends() Ends {
 	return Ends{}
 }
 
-// Each calls f for each certificate in use, with its name in INFO and the seconds that are left; 0: it has ended.
+// Each calls f for each certificate in use, with its name in INFO and the seconds until it expires. 0 means that it has
+// expired.
 func (e Ends) Each(now time.Time, f func(name string, left int64)) {
 	for _, row := range []struct {
 		name string
@@ -50,7 +51,7 @@ func left(c *x509.Certificate, now time.Time) int64 {
 	return max(0, int64(c.NotAfter.Sub(now)/time.Second))
 }
 
-// Section is INFO tls, as Valkey 9.1 has it. A certificate that does not exist has the serial none.
+// Section returns INFO tls, as in Valkey 9.1. A certificate that does not exist has the serial none.
 func (c *Current) Section() info.Section {
 	s := info.Section{Name: "TLS"}
 	add := func(name string, of func() *x509.Certificate) {

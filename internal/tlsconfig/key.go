@@ -162,7 +162,7 @@ var (
 	}
 )
 
-// iterationsMost bounds the work that a key file can demand; each iteration is two hashes.
+// iterationsMost bounds the work that a key file can demand. Each iteration is two hashes.
 const iterationsMost = 10_000_000
 
 // decryptPKCS8 decrypts a key with PBES2, PBKDF2 and a block cipher in CBC mode, as openssl(1) writes it.

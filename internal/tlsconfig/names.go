@@ -15,7 +15,7 @@ var (
 // Names returns the names of ACL users that a client's certificate offers by tls-auth-clients-user: its first common
 // name, or its URIs in order. Without a verified certificate there are none.
 //
-// A name is the whole text of its field, also past a zero byte: then it is no user's.
+// A name is the whole text of its field, also past a zero byte. A name with a zero byte belongs to no user.
 func (s *Settings) Names(certificate *x509.Certificate) (names []string) {
 	if certificate == nil {
 		return nil
@@ -34,7 +34,8 @@ func (s *Settings) Names(certificate *x509.Certificate) (names []string) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
-// uris are the URIs of a certificate's other names as they stand there. A url.URL would show some of them otherwise.
+// uris returns the URIs of a certificate's other names exactly as in the certificate. A url.URL would change some of
+// them.
 func uris(certificate *x509.Certificate) (all []string) {
 	for _, e := range certificate.Extensions {
 		if !e.Id.Equal(otherNames) {

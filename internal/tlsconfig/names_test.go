@@ -68,8 +68,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestEnds: INFO tls shows serial numbers, and when the certificates end. Of the authorities it shows the one that ends
-// first.
+// TestEnds: INFO tls shows serial numbers, and when the certificates expire. For the authorities it shows the one that
+// expires first.
 func TestEnds(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))

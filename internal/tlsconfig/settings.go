@@ -3,7 +3,7 @@
 // Owner: its caller. Build reads files, and any goroutine may call it; its result never changes.
 // Never: listens, or keeps a file open.
 // Start at Build; ciphers.go reads OpenSSL's cipher lists, key.go encrypted keys, sessions.go stores sessions. names.go
-// finds a client's user, watch.go sees that files change, ends.go tells when certificates end.
+// finds a client's user, watch.go notices changed files, ends.go tells when certificates expire.
 package tlsconfig
 
 import (
@@ -29,7 +29,7 @@ type Settings struct {
 	Reload                            setting.Int  // seconds between two looks at the files; 0: none
 }
 
-// Auth is the certificate that a client must show.
+// Auth says which certificate a client must show.
 type Auth int
 
 // The values of tls-auth-clients.
@@ -39,7 +39,7 @@ const (
 	AuthOptional             // none, or one signed by an authority of ours
 )
 
-// User is the part of a client's certificate that names its ACL user.
+// User says which part of a client's certificate names its ACL user.
 type User int
 
 // The values of tls-auth-clients-user.

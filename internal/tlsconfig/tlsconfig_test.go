@@ -25,13 +25,13 @@ import (
 	"spindle/tests/testkit/authority"
 )
 
-// A pair is a certificate and its key in files.
+// A pair is the files of a certificate and its key.
 type pair struct {
 	cert, key string
 	tls       tls.Certificate
 }
 
-// An issuer signs certificates of this run.
+// An issuer signs certificates for this test run.
 type issuer struct {
 	t    *testing.T
 	dir  string
@@ -236,7 +236,7 @@ func TestClientCertificates(t *testing.T) {
 			for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 				config := client()
 				config.MaxVersion = version
-				// Shown whatever authorities the server names.
+				// The certificate is shown whatever authorities the server names.
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					if len(x.shown) == 0 {
 						return &tls.Certificate{}, nil
@@ -316,7 +316,7 @@ func TestOpenedLinks(t *testing.T) {
 	}
 }
 
-// TestAuthorityDirectory: a directory is read by the names that OpenSSL looks for.
+// TestAuthorityDirectory: only files whose names OpenSSL looks for are read from a directory.
 func TestAuthorityDirectory(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))
@@ -436,7 +436,7 @@ func TestCipherLists(t *testing.T) {
 	}
 }
 
-// TestEncryptedKeys: keys in the forms that tools write, encrypted and not.
+// TestEncryptedKeys: keys in the forms that tools write can be read, encrypted and not.
 func TestEncryptedKeys(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {

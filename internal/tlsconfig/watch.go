@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// A Watch reads the certificates again when their files have changed: tls-auto-reload-interval.
+// A Watch reads the certificates again when their files have changed, for tls-auto-reload-interval.
 //
 // Owner: Tick is for the turn. It starts a goroutine that reads, at most one at a time.
 type Watch struct {
@@ -22,7 +22,7 @@ type Watch struct {
 	busy atomic.Bool // a goroutine reads
 }
 
-// Tick looks at the files if the interval has passed.
+// Tick checks the files if the interval has passed.
 func (w *Watch) Tick(nowMs int64) {
 	interval := w.Current.Settings.Reload.Get() * 1000
 	switch {
@@ -36,8 +36,8 @@ func (w *Watch) Tick(nowMs int64) {
 	}
 }
 
-// look reads the files beside the turn, and uses them if they have changed. Files that are wrong are not used, and are
-// named once.
+// look reads the files outside the turn, and uses them if they have changed. Invalid files are not used, and are logged
+// once.
 func (w *Watch) look() {
 	defer w.busy.Store(false)
 	c := w.Current
@@ -61,7 +61,7 @@ func (w *Watch) look() {
 	})
 }
 
-// sum is a checksum of all files that Build reads. A file that cannot be read counts as a file without bytes.
+// sum returns a checksum of all files that Build reads. A file that cannot be read counts as an empty file.
 func (s *Settings) sum() (sum [sha256.Size]byte) {
 	h := sha256.New()
 	add := func(path string) {

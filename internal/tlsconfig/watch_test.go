@@ -11,8 +11,8 @@ import (
 	"spindle/tests/testkit/authority"
 )
 
-// TestWatch: changed files are used after the interval. Files that are wrong are not, and are named once. Without an
-// interval nothing is read.
+// TestWatch: changed files are used after the interval. Invalid files are not, and are logged once. Without an interval
+// nothing is read.
 func TestWatch(t *testing.T) {
 	a := newAuthority(t)
 	p := a.sign("server", newECDSA(t))

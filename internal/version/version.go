@@ -1,4 +1,4 @@
-// Package version knows which program this is: its number, the Redis version that it follows, and its build.
+// Package version identifies this program: its version, the Redis version that it follows, and its build.
 //
 // Owner: its caller; nothing here changes.
 package version
@@ -15,7 +15,7 @@ const Spindle = "0.1.0"
 // Redis is the version whose behaviour, texts and file formats spindle follows.
 const Redis = "7.4.1"
 
-// Revision returns the commit that the program was built from, as eight hex digits. modified says whether files had
+// Revision returns the commit from which the program was built, as eight hex digits. modified reports whether files had
 // been changed since that commit.
 func Revision() (sha string, modified bool) {
 	sha = "00000000"
@@ -34,7 +34,7 @@ func Revision() (sha string, modified bool) {
 	return sha, modified
 }
 
-// Build tells builds apart: it is a hash of the program's modules and build settings, in hex.
+// Build returns a hash of the program's modules and build settings, in hex. It differs between builds.
 func Build() string {
 	h := uint64(14695981039346656037) // FNV-1a
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -45,7 +45,7 @@ func Build() string {
 	return strconv.FormatUint(h, 16)
 }
 
-// Commit is Revision as --version and the log show it: the commit, and 1 if files had been changed.
+// Commit returns the Revision as --version and the log show it: the commit, and 1 if files had been changed.
 func Commit() (sha string, modified int) {
 	sha, dirty := Revision()
 	if dirty {
@@ -54,7 +54,7 @@ func Commit() (sha string, modified int) {
 	return sha, modified
 }
 
-// Text is the output of --version: a line that tools read, and a line with spindle's version.
+// Text returns the output of --version: a line that tools read, and a line with spindle's version.
 func Text() string {
 	sha, modified := Commit()
 	return fmt.Sprintf("Redis server v=%s sha=%s:%d malloc=spindle bits=64 build=%s\nspindle v=%s\n",

@@ -37,8 +37,8 @@ type Compressor struct {
 	base uint32 // the position of the current text's first byte
 }
 
-// Compress compresses src into dst and returns the length. It returns 0 if dst is too short, because compression is not
-// worthwhile then.
+// Compress compresses src into dst and returns the length. It returns 0 if dst is too short, because compression is
+// then not worthwhile.
 func (e *Compressor) Compress(dst, src []byte) int {
 	if len(src) >= 1<<31 {
 		return 0
@@ -61,7 +61,7 @@ func (e *Compressor) Compress(dst, src []byte) int {
 		from := at - int(distance)
 		if distance > maxDistance || from < 0 ||
 			src[from] != src[at] || src[from+1] != src[at+1] || src[from+2] != src[at+2] {
-			// Where nothing repeats, check fewer and fewer positions.
+			// Where nothing repeats, fewer and fewer positions are checked.
 			at += 1 + (at-run)>>6
 			continue
 		}
@@ -101,7 +101,7 @@ type Packer struct {
 	room       []byte
 }
 
-// Pack compresses src to at most most bytes; nil if it does not fit.
+// Pack compresses src to at most `most` bytes. It returns nil if the text does not fit.
 //
 // Lifetime: until the next call.
 func (p *Packer) Pack(src []byte, most int) []byte {
@@ -115,7 +115,7 @@ func (p *Packer) Pack(src []byte, most int) []byte {
 	return p.room[:n]
 }
 
-// matchLen returns how many bytes at from and at are equal, at most maxMatch. The first three are known to be.
+// matchLen returns how many bytes at from and at are equal, at most maxMatch. The first three must be equal.
 func matchLen(src []byte, from, at int) int {
 	most := min(maxMatch, len(src)-at)
 	n := minMatch
@@ -131,7 +131,7 @@ func matchLen(src []byte, from, at int) int {
 	return n
 }
 
-// putRun writes p as literal bytes to dst[out:] and returns the new length; -1 if it does not fit.
+// putRun writes p as literal bytes to dst[out:] and returns the new length, or -1 if p does not fit.
 func putRun(dst []byte, out int, p []byte) int {
 	for len(p) > 0 {
 		n := min(len(p), maxRun)
@@ -145,7 +145,8 @@ func putRun(dst []byte, out int, p []byte) int {
 	return out
 }
 
-// Decompress writes the text of src to dst and returns its length. The caller compares that with the expected length.
+// Decompress writes the text of src to dst and returns the text's length. The caller compares that with the expected
+// length.
 // Errors: ErrDamaged, also for a text longer than dst.
 func Decompress(dst, src []byte) (n int, err error) {
 	in, out := 0, 0
@@ -178,7 +179,7 @@ func Decompress(dst, src []byte) (n int, err error) {
 		if from < 0 || len(dst)-out < size {
 			return 0, ErrDamaged
 		}
-		// A match may overlap its own output; each copy then doubles the bytes available.
+		// A match may overlap its own output. Each copy then doubles the bytes available.
 		for end := out + size; out < end; {
 			out += copy(dst[out:end], dst[from:out])
 		}

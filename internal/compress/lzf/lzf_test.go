@@ -119,7 +119,7 @@ func FuzzGarbage(f *testing.F) {
 	})
 }
 
-// BenchmarkLZF: short and long texts that do and do not compress. Watch MB/s.
+// BenchmarkLZF has short and long texts that do and do not compress. Watch MB/s.
 func BenchmarkLZF(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	noise := make([]byte, 64<<10)
