@@ -14,7 +14,7 @@ type commandLatency struct {
 	histogram.H
 }
 
-// replyLatency returns the figures of the commands that have run, in the order of COMMAND. Any goroutine.
+// replyLatency returns the figures of the commands that have run, in the order of COMMAND. Any goroutine may call it.
 func (d *Deps) replyLatency() (list []commandLatency) {
 	catalogue := d.Catalogue()
 	names := make([]string, catalogue.IDs())

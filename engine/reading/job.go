@@ -50,7 +50,7 @@ const (
 	nap        = time.Millisecond       // after each round on a single processor
 )
 
-// Stop makes the Job end soon. Any goroutine.
+// Stop makes the Job end soon. Any goroutine may call it.
 func (j *Job) Stop() { j.stop.Store(true) }
 
 // run is the Job's goroutine. If a Step does not return, Goexit ends the goroutine.

@@ -34,9 +34,9 @@ func (db *DB) Patch(key []byte, off int, data []byte) {
 // Touch calls the hook for a changed key.
 func (db *DB) Touch(key []byte) { db.Touched(key) }
 
-// SetFilled makes a raw string of n bytes the value at key, whatever was there, without a deadline. It calls fill with
-// one chunk after the other; fill writes to dst the bytes that begin at off. fill may read any value but must not
-// write. SetFilled returns whether the key is new.
+// SetFilled makes a raw string of n bytes the value at key, without a deadline. It replaces any previous value. It
+// calls fill with one chunk after the other; fill writes to dst the bytes that begin at off. fill may read any value
+// but must not write. SetFilled returns whether the key is new.
 func (db *DB) SetFilled(key []byte, n int, fill func(dst []byte, off int)) (created bool) {
 	db.k.assertHeld()
 	var f value.Form

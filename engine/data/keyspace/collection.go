@@ -63,8 +63,8 @@ func (db *DB) CreateRoot(key []byte, t value.Type, enc value.Encoding, root memo
 	return db.create(key, &f, root)
 }
 
-// PutLong makes key the string of n bytes at root (Store.NewApart), whatever was there. Afterwards the root belongs to
-// the keyspace. deadline is as for SetString.
+// PutLong makes key the string of n bytes at root (Store.NewApart), and replaces any previous value. Afterwards the
+// root belongs to the keyspace. deadline is as for SetString.
 func (db *DB) PutLong(key []byte, root memory.Ref, n int, deadline int64) {
 	db.k.assertHeld()
 	var f value.Form
@@ -81,8 +81,8 @@ func (db *DB) create(key []byte, f *value.Form, root memory.Ref) *value.Edit {
 	return db.hand(e)
 }
 
-// PutPacked makes key a collection whose listpack or intset is b, whatever was there. deadline is as for SetString. It
-// returns whether the key is new.
+// PutPacked makes key a collection whose listpack or intset is b, and replaces any previous value. deadline is as for
+// SetString. It returns whether the key is new.
 func (db *DB) PutPacked(key []byte, t value.Type, enc value.Encoding, b []byte, deadline int64) (created bool) {
 	db.k.assertHeld()
 	f := value.PackedForm(t, enc, len(key), len(b), deadline != 0)

@@ -81,8 +81,8 @@ func (db *DB) Peek(key []byte) value.Value {
 // Stored is Peek without hiding keys past their deadline.
 func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 
-// SetString makes val the string at key, whatever was there. An integer in canonical form is stored as an integer.
-// deadline is in Unix ms; 0 means none, and KeepTTL keeps the present one. It returns whether the key is new.
+// SetString makes val the string at key, and replaces any previous value. An integer in canonical form is stored as an
+// integer. deadline is in Unix ms; 0 means none, and KeepTTL keeps the present one. It returns whether the key is new.
 func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	n := f.OfText(len(key), val, deadline != 0)

@@ -53,7 +53,8 @@ func (db *DB) lapsed(key []byte) {
 	db.k.Lapsing = false
 }
 
-// touched calls Hooks.Touched if needed. Under an LRM policy it also sets the key's clock, unless the key lapses.
+// touched calls Hooks.Touched if needed. Under an LRM policy it also sets the key's clock, unless the key expired or
+// was evicted.
 func (db *DB) touched(key []byte) {
 	if db.k.Watching > 0 && db.k.Hooks.Touched != nil {
 		db.k.Hooks.Touched(db.index, key)

@@ -37,8 +37,8 @@ func (db *DB) Sizes(t value.Type) func(yield func(least uint64, keys int64) bool
 	}
 }
 
-// CheckSizes checks keyspace.Z1 by counting all keys, if there are at most most keys. It does nothing in builds that do
-// not check.
+// CheckSizes panics if a key is counted under a wrong size (keyspace.Z1). It counts all keys, but only if there are at
+// most most keys. It does nothing in builds that do not check.
 func (k *Keyspace) CheckSizes(most int) {
 	if !invariant.Enabled {
 		return

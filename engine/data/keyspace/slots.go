@@ -15,7 +15,7 @@ import (
 // samples, views, expiry and eviction leave them out.
 
 // InSlot returns the number of keys in a slot of all databases. It includes keys past their deadline and not yet
-// removed. It is 0 for a hidden slot. Any goroutine; only in cluster mode.
+// removed. It is 0 for a hidden slot. Any goroutine may call it, but only in cluster mode.
 func (k *Keyspace) InSlot(slot uint16) (n int) {
 	if k.hidden.Has(slot) {
 		return 0
@@ -102,7 +102,7 @@ func (k *Keyspace) Hide(list []uint16, hidden bool) {
 	}
 }
 
-// Hides reports whether slot is hidden. Any goroutine.
+// Hides reports whether slot is hidden. Any goroutine may call it.
 func (k *Keyspace) Hides(slot uint16) bool { return k.hidden.Has(slot) }
 
 // HidesAny reports whether any slot is hidden.

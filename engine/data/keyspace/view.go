@@ -148,5 +148,5 @@ func (v *View) Kept() int64 { return v.hold.Kept() }
 // have got keys since. Turn only.
 func (v *View) Untouched() bool { return v.hold.Untouched() }
 
-// Close ends the view. A second call is harmless. Any goroutine.
+// Close ends the view. A second call is harmless. Any goroutine may call it.
 func (v *View) Close() { v.hold.Close() }

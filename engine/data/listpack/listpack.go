@@ -34,8 +34,8 @@ const (
 	HeaderLen = 6
 	EmptyLen  = HeaderLen + 1 // the header and the end
 
-	// MaxBytes limits the size to which we let a listpack grow. The format's own limit is 2^32-1, because its field
-	// bytes has 32 bits.
+	// MaxBytes limits the size to which we let a listpack grow. The format's own limit is 2^32-1, because the field
+	// bytes of the header has 32 bits.
 	MaxBytes = 1 << 30
 
 	// MaxOverhead is the greatest number of bytes that an entry needs in addition to its text.

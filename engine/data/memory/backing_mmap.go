@@ -153,7 +153,7 @@ func canOpenSlabs(from, n uint32) bool { return openSlabs(from, n) == nil }
 
 func canOpenUnits(from, n uint32) bool { return openUnits(from, n) == nil }
 
-// giveBack returns the whole pages of [r, r+n) to the kernel. Their content is lost. Any goroutine.
+// giveBack returns the whole pages of [r, r+n) to the kernel. Their content is lost. Any goroutine may call it.
 func giveBack(r Ref, n int) {
 	from := (r + osPage - 1) &^ (osPage - 1)
 	to := (r + Ref(n)) &^ (osPage - 1)
@@ -162,18 +162,19 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge asks the kernel to back [r, r+n) with huge pages. Any goroutine.
+// preferHuge asks the kernel to back [r, r+n) with huge pages. Any goroutine may call it.
 func preferHuge(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_HUGEPAGE)
 }
 
-// leaveRunsSmall asks the kernel to back runs with small pages, and not to join them to huge pages. Any goroutine.
+// leaveRunsSmall asks the kernel to back runs with small pages, and not to join them to huge pages. Any goroutine may
+// call it.
 func leaveRunsSmall() {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(runBase)), int(regionEnd-runBase)), unix.MADV_NOHUGEPAGE)
 }
 
-// populate makes the kernel provide pages for [r, r+n) now. Any goroutine, also while the memory is in use. Kernels
-// before 5.14 refuse; then the first goroutine to touch the memory waits.
+// populate makes the kernel provide pages for [r, r+n) now. Any goroutine may call it, also while the memory is in use.
+// Kernels before 5.14 refuse; then the first goroutine to touch the memory waits.
 func populate(r Ref, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(Pointer(r)), n), unix.MADV_POPULATE_WRITE)
 }

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Check verifies the heap's invariants: memory.H2 and memory.H3, memory.S1 and memory.S2, memory.R1 to memory.R3. It
-// costs O(slabs + blocks on free lists + runs), and is for tests. Reclaimers may have freed blocks not yet drained, but
-// none may be freeing now.
+// Check returns an error if the heap breaks one of its rules: memory.H2 and memory.H3, memory.S1 and memory.S2,
+// memory.R1 to memory.R3. It costs O(slabs + blocks on free lists + runs), and is for tests. Reclaimers may have freed
+// blocks not yet drained, but none may be freeing now.
 func (h *Heap) Check() error {
 	lag, err := h.checkSlabs()
 	if err != nil {

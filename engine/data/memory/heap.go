@@ -1,6 +1,6 @@
 // Package memory is the memory that data lives in: one region outside the Go heap, with its own allocator.
 //
-// Owner: the core. The holder of the turn calls a [Heap]'s methods, unless they say "any goroutine".
+// Owner: the core. The holder of the turn calls a [Heap]'s methods, except those that any goroutine may call.
 // Elsewhere: savers read blocks that a [Hold] keeps; reclaimers free through a [Returner].
 // Never: takes a lock or allocates on the Go heap in Alloc, Free and Retire, blocks, or knows what a block holds.
 // Start here. classes.go and slab.go serve small blocks, run.go large ones. remote.go takes back what reclaimers free.
@@ -26,7 +26,8 @@ type Options struct {
 // memory.H1. Only the holder of the turn touches the fields, except those of shared.
 // memory.H2. used[p] - remoteUsed[p] is exactly the usable bytes of the blocks allocated under purpose p.
 // memory.H3. A slab is in exactly one state: current in its bin, in the bin's partial list, full, dirty, clean, being
-// trimmed, being touched or leaving. Check verifies memory.H2 (in builds that check) and memory.H3.
+// trimmed, being touched or leaving. Check returns an error if memory.H3 is broken, and in builds that check also for
+// memory.H2.
 type Heap struct {
 	bins [numClasses]bin
 	used [16]int64 // by purpose; [15] is never used
@@ -156,7 +157,7 @@ func (h *Heap) Free(r Ref, p Purpose) {
 	}
 }
 
-// UsableSize returns the size in bytes of the block at r. Any goroutine that may read the block.
+// UsableSize returns the size in bytes of the block at r. Any goroutine that may read the block may call it.
 func UsableSize(r Ref) int {
 	if r >= runBase {
 		return int(unitAt(unitOf(r)).word>>unitShift) * RunUnit

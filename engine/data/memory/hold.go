@@ -56,7 +56,7 @@ func (h *Heap) Holding() bool { return len(h.holds) != 0 }
 func (h *Heap) Retained() int64 { return h.retained }
 
 // Reclaiming returns the bytes that wait for reclaimers to free them. It counts trees by their Measure, until their
-// list is freed. O(1); any goroutine.
+// list is freed. O(1). Any goroutine may call it.
 func (h *Heap) Reclaiming() int64 { return h.reclaiming.Load() }
 
 // Park counts n bytes of some objects as leaving before they are retired. The caller calls Unpark when it retires them.
@@ -85,7 +85,7 @@ func (h *Heap) Freeze() *Hold {
 	return d
 }
 
-// Epoch returns the last epoch that this hold reads. Any goroutine.
+// Epoch returns the last epoch that this hold reads. Any goroutine may call it.
 func (d *Hold) Epoch() uint64 { return d.epoch }
 
 // Kept returns the bytes that are kept only because this hold, or an older one, may read them. Cost: some hundred loads
@@ -121,7 +121,7 @@ func (d *Hold) Untouched() bool {
 
 // Passed tells the heap that this hold's readers are done with the blocks of db whose hash begins with prefix
 // (memory.E3). Such blocks on the shelf are freed soon, and those retired later at once. db is the number that
-// SetPosition uses. With several readers of one hold, the last one calls Passed. Any goroutine.
+// SetPosition uses. With several readers of one hold, the last one calls Passed. Any goroutine may do so.
 func (d *Hold) Passed(db int, prefix uint8) {
 	set := d.passedOf(db)
 	if set != nil {
@@ -164,7 +164,8 @@ func (d *Hold) hasPassed(db int, prefix uint8) bool {
 	return set != nil && set[prefix>>6].Load()>>(prefix&63)&1 != 0
 }
 
-// Close ends the hold. It takes effect at the next Drain in a turn. A second call is harmless. Any goroutine.
+// Close ends the hold. It takes effect at the next Drain in a turn. A second call is harmless. Any goroutine may call
+// it.
 func (d *Hold) Close() {
 	if !d.closed.Swap(true) {
 		d.h.news.Store(1)

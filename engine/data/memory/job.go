@@ -108,8 +108,8 @@ func (j *retireJob) run(budget int) (done bool) {
 }
 
 // LazyObjects returns how many objects wait to be freed, and how many have been freed so far. An object is a value, or
-// a key of a database that was emptied. Any goroutine.
+// a key of a database that was emptied. Any goroutine may call it.
 func (h *Heap) LazyObjects() (pending, freed int64) { return h.pendingObj.Load(), h.freedObj.Load() }
 
-// ResetLazyObjects sets the count of freed objects to 0 (CONFIG RESETSTAT). Any goroutine.
+// ResetLazyObjects sets the count of freed objects to 0 (CONFIG RESETSTAT). Any goroutine may call it.
 func (h *Heap) ResetLazyObjects() { h.freedObj.Store(0) }

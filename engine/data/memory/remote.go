@@ -34,10 +34,10 @@ type Returner struct {
 	freed int // blocks freed since the Returner was made
 }
 
-// Returner makes a Returner. Any goroutine.
+// Returner makes a Returner. Any goroutine may call it.
 func (h *Heap) Returner() *Returner { return &Returner{h: h} }
 
-// Heap returns the heap to which blocks return. A reclaimer may only use methods of it that are marked "any goroutine".
+// Heap returns the heap to which blocks return. A reclaimer may only use methods of it that any goroutine may call.
 func (t *Returner) Heap() *Heap { return t.h }
 
 // Free gives the block at r back, like [Heap.Free]. It costs some 10 ns, and a cache miss on the block.

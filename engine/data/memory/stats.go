@@ -93,7 +93,7 @@ type Figures struct {
 	ByPurpose                 [Purposes]int64
 }
 
-// Figures returns the last published figures. Any goroutine (metrics, watchdogs).
+// Figures returns the last published figures. Any goroutine may call it (metrics, watchdogs).
 func (h *Heap) Figures() (f Figures) {
 	p := &h.published
 	f.Used, f.Peak, f.Active, f.Dirty, f.Holds = p.used.Load(), p.peak.Load(), p.active.Load(), p.dirty.Load(),
@@ -125,7 +125,8 @@ func (h *Heap) publish() {
 var statm = sync.OnceValues(func() (*os.File, error) { return os.Open("/proc/self/statm") })
 
 // ResidentParts returns the process's resident set in bytes (used_memory_rss). files is the part of it that is pages of
-// files, mostly the program's own. Both are 0 if the system does not show them. It reads one file; any goroutine.
+// files, mostly the program's own. Both are 0 if the system does not show them. It reads one file. Any goroutine may
+// call it.
 func ResidentParts() (resident, files int64) {
 	f, err := statm()
 	if err != nil {

@@ -35,7 +35,7 @@ type trimState struct {
 	holes int64 // pages of slabs in use that are given back
 }
 
-// An idleness tells how many bytes of one kind of empty memory were not needed (memory.T3).
+// An idleness is how many bytes of one kind of empty memory were not needed (memory.T3).
 type idleness struct {
 	least int64 // the least number of empty bytes since this period began
 	idle  int64 // bytes empty throughout the previous period, and since

@@ -8,8 +8,8 @@ import (
 	hashslots "spindle/internal/slots"
 )
 
-// Check verifies table.S1, table.S2, table.S5, table.D1..table.D3, table.E2, table.T2, table.T3, and that Find finds
-// every key. O(n): for tests.
+// Check returns an error if Find misses a key, or if the table breaks one of these rules: table.S1, table.S2, table.S5,
+// table.D1..table.D3, table.E2, table.T2, table.T3. O(n): for tests.
 func (t *Table) Check() error {
 	c := checker{t: t, ids: map[uint32]uint32{}, inSlots: map[uint16]int{}}
 	c.entry(t.root, 0, 0, ^uint64(0))

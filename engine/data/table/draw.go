@@ -22,7 +22,8 @@ import (
 // The code supposes that no weight is above some three times the mean. Hashing makes no segment heavier, because all
 // segments split and join at the same sizes.
 
-// wanted returns the slots that hold a key, or with volatile a volatile key, as the bits of metaKeys.
+// wanted returns the bucket's slots in use, as the bits of metaKeys. With volatile it returns only those of volatile
+// keys.
 func (b *bucket) wanted(volatile bool) uint64 {
 	m := b.meta & metaKeys
 	if !volatile {

@@ -7,7 +7,7 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A Layout tells a table where its blocks hold their keys, so that it can compare and rehash them.
+// A Layout describes where a table's blocks hold their keys, so that the table can compare and rehash them.
 type Layout uint8
 
 const (

@@ -6,11 +6,11 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// Check verifies tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie compares two word1 of the same word0; nil
-// compares them as numbers. O(n): for tests.
+// Check returns an error if the tree breaks one of the rules tree.T1 to tree.T5, tree.R1, tree.R2 and tree.E2. tie
+// compares two word1 of the same word0; nil compares them as numbers. O(n): for tests.
 func (t *Records) Check(tie func(a, b uint64) int) error { return t.check(t.width, tie) }
 
-// Check verifies tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
+// Check returns an error if the tree breaks one of the rules tree.T1 to tree.T5 and tree.E2. O(leaves): for tests.
 func (t *Blocks) Check() error { return t.check(0, nil) }
 
 func (t *tree) check(width int, tie func(a, b uint64) int) error {

@@ -10,8 +10,8 @@ import (
 )
 
 // An Edit is one key's collection while a command changes it. It moves the collection between entry, packed root and
-// structure, and copies these for views. Its [Entry] decides about blocks. Package keyspace returns Edits to commands.
-// DESIGN.md has the picture.
+// structure, and copies these for views. Its [Entry] decides in which block the value is stored. Package keyspace
+// returns Edits to commands. DESIGN.md has the picture.
 //
 // value.K1. An Edit is valid until the key is removed or written by other means (for example, by another Edit of the
 // key). It also ends when the keyspace has returned three more Edits. Writes to other keys, other Edits' writes and
@@ -38,7 +38,8 @@ func (e *Edit) Find(keys *Keys, key []byte) bool {
 
 func (e *Edit) Holds(keys *Keys) bool { return e.entry.Holds(keys) }
 
-// HandedOut tells other holders of the entry that its value may be replaced (value.E7). For package keyspace.
+// HandedOut makes other holders of the entry search again, because its value may be replaced (value.E7). For package
+// keyspace.
 func (e *Edit) HandedOut() { e.entry.changed() }
 
 // Hash returns the key's hash in its index.

@@ -402,7 +402,8 @@ func (e *Entry) setRoot(enc Encoding, root memory.Ref) {
 	v.SetRoot(root)
 }
 
-// check verifies the rules as far as one entry shows them. It runs only in builds that check.
+// check panics if the entry breaks one of the rules value.E1 to value.E8, as far as a single entry shows it. It runs
+// only in builds that check.
 func (e *Entry) check() {
 	v, again := At(e.ref), *e
 	p, ref := e.keys.Find(e.place.Hash(), v.Key())

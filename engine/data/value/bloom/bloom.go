@@ -18,7 +18,7 @@ import (
 // bloom.R1. items is the sum of the links' items. FromHeader checks it; a chain loaded from RDB may have another sum.
 // bloom.R2. links is at least 1 and at most MaxLinks.
 // bloom.R3. held is the usable size of all pages of all links.
-// Check verifies bloom.R2 and bloom.R3; tests call it after every step.
+// Check returns an error if bloom.R2 or bloom.R3 is broken; tests call it after every step.
 type root struct {
 	value.Header
 	items   uint64
@@ -54,7 +54,7 @@ var (
 	_ [64]byte = [linkBytes]byte{}
 )
 
-// Options tell how a chain was made. The numbers are those of the format.
+// Options record how a chain was made. The numbers are those of the format.
 type Options uint32
 
 const (

@@ -20,7 +20,7 @@ func WriteAt(e *value.Edit, off int64, data []byte) error {
 	return nil
 }
 
-// An OffsetError tells why data does not fit at an offset.
+// An OffsetError is the reason why data does not fit at an offset.
 type OffsetError string
 
 func (e OffsetError) Error() string { return string(e) }

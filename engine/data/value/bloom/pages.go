@@ -57,7 +57,7 @@ func levelsFor(bytes uint64) (n uint8) {
 // leafSize returns the length of leaf i.
 func (l *link) leafSize(i uint64) int { return int(min(leafBytes, l.bytes-i<<leafShift)) }
 
-// leaf returns leaf i, for reading only, or 0 if it was never written. Any goroutine.
+// leaf returns leaf i, for reading only, or 0 if it was never written. Any goroutine may call it.
 func (l *link) leaf(i uint64) memory.Ref {
 	word := l.top
 	for level := l.levels; level > 0 && word != 0; level-- {

@@ -90,7 +90,7 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 	return uint64(ref)
 }
 
-// Check verifies bloom.R2, bloom.R3 and that no page lies after the end of its link.
+// Check returns an error if the filter breaks bloom.R2 or bloom.R3, or if a page lies after the end of its link.
 // Proof: tests call it after every step.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())

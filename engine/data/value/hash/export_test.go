@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check verifies hash.H1 and hash.H2 of a live hash, and the promises of its encoding.
+// Check returns an error if a live hash breaks hash.H1, hash.H2 or a rule of its encoding.
 func Check(h *memory.Heap, v value.Value) error {
 	lp := v.Packed()
 	if lp == nil {

@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check returns an error unless a live set has what its encoding promises.
+// Check returns an error if a live set breaks a rule of its encoding.
 func Check(h *memory.Heap, v value.Value) error {
 	b := v.Packed()
 	switch {

@@ -12,7 +12,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check verifies stream.S1 to stream.S4, stream.S7 and stream.N1 to stream.N3, for tests. O(n).
+// Check returns an error if the stream breaks one of the rules stream.S1 to stream.S4, stream.S7 and stream.N1 to
+// stream.N3. O(n): for tests.
 func (s Stream) Check(h *memory.Heap) error {
 	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
 	if err := t.Check(); err != nil {

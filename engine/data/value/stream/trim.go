@@ -83,7 +83,7 @@ func (w *Writer) refreshFirst() {
 	}
 }
 
-// A Trimming tells which entries at the beginning are to be removed.
+// A Trimming selects the entries at the beginning that Trim removes.
 type Trimming struct {
 	ByID   bool
 	MinID  ID     // with ByID, entries before MinID are removed

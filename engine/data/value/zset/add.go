@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Flags tell when Add adds a member, and what score means.
+// Flags are the conditions under which Add adds or changes a member, and how it uses score.
 type Flags uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	Increment                     // the score is added to that of the member, or to 0 if there is no such member
 )
 
-// An Outcome tells what Add did.
+// An Outcome is what Add did.
 type Outcome uint8
 
 const (

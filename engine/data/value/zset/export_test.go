@@ -10,7 +10,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check verifies zset.Z1 to zset.Z3 of a live sorted set, and the promises of its encoding.
+// Check returns an error if a live sorted set breaks zset.Z1 to zset.Z3 or a rule of its encoding.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() != value.Listpack {

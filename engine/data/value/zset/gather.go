@@ -13,7 +13,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// An Aggregate tells how the scores that a member has in several sets are combined.
+// An Aggregate is a way to combine the scores that a member has in several sets.
 type Aggregate uint8
 
 const (
