@@ -34,13 +34,13 @@ var (
 	ErrOrder = errors.New("intset: the integers do not ascend")
 )
 
-// Width is the length of each integer in bytes.
+// Width returns the length of each integer in bytes.
 func Width(set []byte) int { return int(binary.LittleEndian.Uint32(set)) }
 
-// Len is the number of integers.
+// Len returns the number of integers.
 func Len(set []byte) int { return int(binary.LittleEndian.Uint32(set[4:])) }
 
-// Bytes is the length of the whole intset.
+// Bytes returns the length of the whole intset.
 func Bytes(set []byte) int { return HeaderLen + Width(set)*Len(set) }
 
 // widthOf returns the least width that holds n.
@@ -81,10 +81,10 @@ func put(set []byte, width, index int, n int64) {
 	}
 }
 
-// Min is the least integer of a set that is not empty.
+// Min returns the least integer. The set must not be empty.
 func Min(set []byte) int64 { return Get(set, 0) }
 
-// Max is the greatest integer of a set that is not empty.
+// Max returns the greatest integer. The set must not be empty.
 func Max(set []byte) int64 { return Get(set, Len(set)-1) }
 
 // Find returns the index of n. If n is not in the set, it returns the index at which n would be inserted.

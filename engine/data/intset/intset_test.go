@@ -277,7 +277,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// BenchmarkFind looks for integers in a set of 512. Watch ns/op.
+// BenchmarkFind searches for integers in a set of 512. Watch ns/op.
 func BenchmarkFind(b *testing.B) {
 	for _, wide := range []int64{1, 1 << 20, 1 << 40} {
 		var ints []int64

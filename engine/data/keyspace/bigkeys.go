@@ -94,19 +94,19 @@ type bigItem struct {
 	size int64
 }
 
-// A bigPending is a key that has been written since it was weighed.
+// A bigPending is a key that was written and must be weighed again.
 type bigPending struct {
 	d    *data
 	hash uint64
 }
 
-// bigKeys is the part that the databases share.
+// bigKeys is the part of this state that all databases share.
 type bigKeys struct {
 	on      bool
 	pending [64]bigPending
 }
 
-// written records that v, whose key has this hash, was written.
+// written records that v was written. hash is that of its key.
 func (k *Keyspace) written(d *data, hash uint64, v value.Value) {
 	if !k.big.on || !v.Exists() || !mayBeBig(v) {
 		return

@@ -31,7 +31,7 @@ func (db *DB) Patch(key []byte, off int, data []byte) {
 	db.resize(e.Value())
 }
 
-// Touch calls the hook for a changed key.
+// Touch calls the hook for a changed key, after Reach or Patch.
 func (db *DB) Touch(key []byte) { db.Touched(key) }
 
 // SetFilled makes a raw string of n bytes the value at key, without a deadline. It replaces any previous value. It

@@ -20,7 +20,7 @@ func (k *Keyspace) second() uint32 { k.assertHeld(); return uint32(k.now/clockMs
 
 func (k *Keyspace) minute() uint32 { k.assertHeld(); return uint32(k.now/60000) & 0xFFFF }
 
-// newClock is the clock of a new key.
+// newClock returns the clock of a new key.
 func (k *Keyspace) newClock() uint32 {
 	if k.Policy.LFU() {
 		return k.minute()<<8 | lfuInitial
@@ -28,7 +28,7 @@ func (k *Keyspace) newClock() uint32 {
 	return k.second()
 }
 
-// touch records a use of v.
+// touch records a use of v in its clock.
 func (k *Keyspace) touch(v value.Value) {
 	if k.Policy.in(countUses|timeChanges) || k.NoTouch {
 		k.touchSlow(v)

@@ -452,7 +452,7 @@ func newFakeKeyspace(t testing.TB) *Keyspace {
 	return k
 }
 
-// TestMemberBytes bounds the full cost of a member of a large set.
+// TestMemberBytes limits the full cost of a member of a large set.
 func TestMemberBytes(t *testing.T) {
 	k := newFakeKeyspace(t)
 	before, n := k.heap.Used(), scaled(200_000)

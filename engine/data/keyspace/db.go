@@ -9,7 +9,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// KeepTTL as a deadline keeps the key's present deadline.
+// KeepTTL, given as a deadline, keeps the key's present deadline.
 const KeepTTL int64 = -1
 
 // A DB is one numbered database.
@@ -35,10 +35,10 @@ func (db *DB) Index() int { return db.index }
 // Len returns the number of keys. It includes keys that are past their deadline and not yet removed.
 func (db *DB) Len() int { db.k.assertHeld(); return db.d.t.Shown() }
 
-// Volatile is the number of keys with a deadline.
+// Volatile returns the number of keys with a deadline.
 func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.ShownVolatile() }
 
-// AvgTTL is the mean time to live of the volatile keys, in ms.
+// AvgTTL returns the mean time to live of the volatile keys, in ms.
 func (db *DB) AvgTTL() int64 {
 	n := uint64(db.d.t.Volatile())
 	if n == 0 {
@@ -69,7 +69,7 @@ func (db *DB) LookupWrite(key []byte) value.Value {
 	return v
 }
 
-// Peek finds key, changes nothing and counts nothing. A key past its deadline is hidden.
+// Peek finds key without changing or counting anything. It hides a key past its deadline.
 func (db *DB) Peek(key []byte) value.Value {
 	v := db.find(key)
 	if v.Exists() && v.Volatile() && v.Deadline() < db.k.now && !db.k.Trusting {
@@ -78,7 +78,7 @@ func (db *DB) Peek(key []byte) value.Value {
 	return v
 }
 
-// Stored is Peek without hiding keys past their deadline.
+// Stored is Peek, but does not hide keys past their deadline.
 func (db *DB) Stored(key []byte) value.Value { return db.find(key) }
 
 // SetString makes val the string at key, and replaces any previous value. An integer in canonical form is stored as an
@@ -89,14 +89,14 @@ func (db *DB) SetString(key, val []byte, deadline int64) (created bool) {
 	return db.setValue(key, &f, memory.Ref(n), val, deadline)
 }
 
-// SetPlain is SetString, but stores bytes even if val reads as an integer (INCRBYFLOAT).
+// SetPlain is SetString, but stores bytes even if val is an integer (INCRBYFLOAT).
 func (db *DB) SetPlain(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
 	return db.setValue(key, &f, 0, val, deadline)
 }
 
-// SetRaw is SetPlain of a value whose encoding is always raw, not embstr (SETRANGE and APPEND).
+// SetRaw is SetPlain, but the encoding is always raw, never embstr (SETRANGE and APPEND).
 func (db *DB) SetRaw(key, val []byte, deadline int64) (created bool) {
 	var f value.Form
 	f.OfString(len(key), len(val), deadline != 0)
@@ -225,8 +225,8 @@ func (db *DB) Delete(key []byte) bool {
 	return true
 }
 
-// Append appends suffix to the string at key, or creates it, and returns the new length. The deadline stays. The caller
-// has checked that the value is a string or absent.
+// Append appends suffix to the string at key and returns the new length. It creates the string if there is none. The
+// deadline stays. The caller must have checked that the value is a string or absent.
 func (db *DB) Append(key, suffix []byte) int {
 	v := db.LookupWrite(key)
 	if !v.Exists() {
@@ -241,8 +241,9 @@ func (db *DB) Append(key, suffix []byte) int {
 	return n + len(suffix)
 }
 
-// SetRange writes data at byte off of the string at key, or creates it, and returns the new length. Missing bytes
-// before off become zeros. The deadline stays. The caller has checked that the value is a string or absent.
+// SetRange writes data at byte off of the string at key and returns the new length. It creates the string if there is
+// none. Missing bytes before off become zeros. The deadline stays. The caller must have checked that the value is a
+// string or absent.
 func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	v := db.LookupWrite(key)
 	if !v.Exists() {
@@ -256,7 +257,7 @@ func (db *DB) SetRange(key []byte, off int, data []byte) int {
 	return n
 }
 
-// setZeros makes key a string of n zeros.
+// setZeros makes the value at key a raw string of n zeros.
 func (db *DB) setZeros(key []byte, n int) value.Value {
 	var f value.Form
 	f.OfString(len(key), n, false)
@@ -287,14 +288,14 @@ func (db *DB) SetDeadline(key []byte, ms int64) bool {
 	return true
 }
 
-// Persist removes key's deadline. It returns false if there is no such key or it has none.
+// Persist removes key's deadline. It returns false if there is no such key or the key has no deadline.
 func (db *DB) Persist(key []byte) bool {
 	v := db.find(key)
 	return v.Exists() && v.Volatile() && db.SetDeadline(key, 0)
 }
 
-// Rename moves the value at from to the key to, with its deadline, and replaces any value there. It returns false if
-// from does not exist. As with MoveTo and CopyTo, the key gets the clock of a new key.
+// Rename moves the value of the key from, with its deadline, to the key to. It replaces any value there. It returns
+// false if from does not exist. As with MoveTo and CopyTo, the moved key gets the clock of a new key.
 func (db *DB) Rename(from, to []byte) bool {
 	db.k.assertHeld()
 	if string(from) == string(to) {

@@ -29,7 +29,7 @@ func (db *DB) arrived(key []byte, t value.Type) {
 	}
 }
 
-// leaving handles that the collection at key is about to be removed or moved.
+// leaving is called before the collection at key is removed or moved.
 func (db *DB) leaving(key []byte, t value.Type) {
 	if parts := db.d.partsOf(t); parts != nil {
 		db.setDeadlineIn(parts, key, 0)

@@ -22,13 +22,13 @@ const (
 	AllKeysLRM
 )
 
-// Sets of policies, a bit each.
+// Sets of policies, one bit per policy.
 const (
 	countUses   = 1<<VolatileLFU | 1<<AllKeysLFU
 	timeChanges = 1<<VolatileLRM | 1<<AllKeysLRM
 )
 
-// in reports whether p is in a set of policies.
+// in reports whether p is in the set of policies set.
 func (p Policy) in(set uint32) bool { return 1<<p&set != 0 }
 
 // LFU reports whether the policy counts how often keys are used. Then the clock is a counter.

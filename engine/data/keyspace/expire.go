@@ -263,7 +263,7 @@ func (k *Keyspace) Lag() Lag {
 	return Lag{Count: l.n, P50: l.quantile(0.50), P99: l.quantile(0.99), Max: l.max}
 }
 
-// ResetStats clears Stats, and the lags measured so far.
+// ResetStats sets Stats and the measured lags to 0.
 func (k *Keyspace) ResetStats() {
 	k.assertHeld()
 	k.Stats, k.lag = Stats{}, lagCounts{}

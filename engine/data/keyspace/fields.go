@@ -100,7 +100,7 @@ func (db *DB) setDeadlineIn(t *table.Table, key []byte, ms int64) {
 	}
 }
 
-// HashesWithDeadlines is the number of hashes that have fields with a deadline (INFO's subexpiry).
+// HashesWithDeadlines returns the number of hashes that have fields with a deadline (INFO's subexpiry).
 func (db *DB) HashesWithDeadlines() int { db.k.assertHeld(); return db.d.fields.Len() }
 
 // FieldsHaveDeadlines reports whether a field of any hash has a deadline. Such a data set needs an RDB file of version

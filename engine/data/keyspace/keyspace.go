@@ -69,7 +69,7 @@ type Keyspace struct {
 	last   lastEdit // see Again
 }
 
-// Options shape a keyspace. The zero value is valid.
+// Options are the options of a keyspace. The zero value is valid.
 type Options struct {
 	Databases int    // default 16
 	StartMs   int64  // Unix ms of tick 0 of deadlines; default now. Deadlines much below it should not occur
@@ -201,7 +201,7 @@ func (k *Keyspace) Rand() *rand.PCG { k.assertHeld(); return &k.rng }
 // Heap returns the memory of the databases.
 func (k *Keyspace) Heap() *memory.Heap { return k.heap }
 
-// Len is the number of databases.
+// Len returns the number of databases.
 func (k *Keyspace) Len() int { return len(k.dbs) }
 
 // DB returns database i, 0 <= i < Len, or a hidden one (Hidden).

@@ -210,7 +210,7 @@ func TestNextBuckets(t *testing.T) {
 	}
 }
 
-// TestEncodings checks OBJECT ENCODING after each way to write.
+// TestEncodings checks OBJECT ENCODING after each kind of write.
 func TestEncodings(t *testing.T) {
 	k := open(t)
 	db := k.DB(0)

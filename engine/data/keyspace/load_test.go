@@ -265,7 +265,7 @@ func TestLoaderDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkLoader adds keys of 16 bytes with values of 32 to a database of 4 M, one key per op. Compare with
+// BenchmarkLoader adds keys of 16 bytes with values of 32 bytes to a database of 4 M keys, one key per op. Compare with
 // BenchmarkSet/new.
 func BenchmarkLoader(b *testing.B) {
 	val := []byte("0123456789abcdef0123456789abcdef")

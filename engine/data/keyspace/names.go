@@ -8,7 +8,7 @@ type Names struct {
 	room []byte
 }
 
-// All returns the names in the order of Add.
+// All returns the names in the order in which they were added.
 func (n *Names) All() [][]byte { return n.all }
 
 // Add copies a name.

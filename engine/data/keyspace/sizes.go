@@ -13,7 +13,7 @@ import (
 // call resize.
 // keyspace.Z2. A key that a Writer or Loader has written is counted when it enters the table (keyspace.L1).
 
-// resize counts the key of v under the size that v has now (keyspace.Z1).
+// resize counts the key of v under the present size of v (keyspace.Z1).
 func (db *DB) resize(v value.Value) {
 	if c := db.k.store.SizeOf(v); c != v.SizeClass() {
 		db.d.t.Resize(v, c)

@@ -79,7 +79,7 @@ func (v *View) Len(db int) int {
 	return 0
 }
 
-// Volatile is the number of keys with a deadline in database db.
+// Volatile returns the number of keys with a deadline in database db.
 func (v *View) Volatile(db int) int {
 	if d := v.find(db); d != nil {
 		return d.volatile

@@ -65,7 +65,7 @@ type Written struct {
 	word uint64 // the block's Ref, and the bits below
 }
 
-// Bits of word that are 0 in a block's Ref.
+// The bits of Written.word that are 0 in a block's Ref.
 const (
 	isVolatile = 1 << iota
 	mayBeLarge // bigkeys.go

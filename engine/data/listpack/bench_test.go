@@ -94,7 +94,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkWalk reads each of 256 elements, both ways. Watch ns/op.
+// BenchmarkWalk reads each of 256 elements, forwards and backwards. Watch ns/op.
 func BenchmarkWalk(b *testing.B) {
 	lp := pairs(128)
 	var sum int

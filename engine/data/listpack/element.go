@@ -29,13 +29,13 @@ func intWidth(b byte) int {
 	return int(b-enc16Int) + 2
 }
 
-// An Element is the content of an entry, read or to be written: a string, or an integer that stands for its decimal
-// text.
+// An Element is the content of an entry, read or to be written. It is a string, or an integer that stands for its
+// decimal text.
 //
 // Lifetime: it points into the listpack (or the text it was made of) and is valid until that is edited.
 //
-// It is four words, the most that the compiler keeps in registers. With one more, every call that takes or returns an
-// Element would go through memory.
+// An Element has four words, the most that the compiler keeps in registers. With one more word, every call that takes
+// or returns an Element would go through memory.
 type Element struct {
 	text  *byte // the string's bytes; nil for an integer
 	n     int
@@ -166,7 +166,7 @@ func (e Element) Integer() (n int64, ok bool) {
 	return number.ParseInt(e.Bytes()) // succeeds only in listpacks from outside (listpack.I4)
 }
 
-// Equal reports whether the element's text is text.
+// Equal reports whether the element's text equals text.
 func (e Element) Equal(text []byte) bool {
 	if !e.IsInt {
 		return bytes.Equal(e.Bytes(), text)
@@ -192,10 +192,10 @@ func (e Element) Compare(text []byte) int {
 	return bytes.Compare(e.Text(scratch[:]), text)
 }
 
-// Equal reports whether the element at at has this text.
+// Equal reports whether the text of the element at at equals text.
 func Equal(lp []byte, at int, text []byte) bool { return Get(lp, at).Equal(text) }
 
-// EncodedLen is the length of the element's entry, backlen included.
+// EncodedLen returns the length of the element's entry, backlen included.
 func (e Element) EncodedLen() int {
 	if e.IsInt {
 		return EncodedIntLen(e.Int)
@@ -203,7 +203,7 @@ func (e Element) EncodedLen() int {
 	return EncodedTextLen(e.n)
 }
 
-// EncodedTextLen is the length of the entry of a string of n bytes, backlen included.
+// EncodedTextLen returns the length of the entry of a string of n bytes, backlen included.
 func EncodedTextLen(n int) int {
 	body := n
 	switch {
@@ -217,10 +217,10 @@ func EncodedTextLen(n int) int {
 	return body + backlenLen(body)
 }
 
-// EncodedLen is the length of text's entry, backlen included.
+// EncodedLen returns the length of text's entry, backlen included.
 func EncodedLen(text []byte) int { return Of(text).EncodedLen() }
 
-// EncodedIntLen is the length of n's entry, backlen included.
+// EncodedIntLen returns the length of n's entry, backlen included.
 func EncodedIntLen(n int64) int {
 	switch {
 	case n >= 0 && n <= 127:

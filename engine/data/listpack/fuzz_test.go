@@ -145,7 +145,7 @@ func FuzzValidate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, p []byte) {
 		useAll(t, p)
-		// Random bytes rarely agree with a header, so give them one that does.
+		// Random bytes rarely match a header, so give them one that does.
 		if len(p) < 1<<16 {
 			framed := append([]byte{0, 0, 0, 0, 0xFF, 0xFF}, p...)
 			framed = append(framed, end)

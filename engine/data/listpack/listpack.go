@@ -48,10 +48,10 @@ const (
 // AppendEmpty appends an empty listpack to dst.
 func AppendEmpty(dst []byte) []byte { return append(dst, EmptyLen, 0, 0, 0, 0, 0, end) }
 
-// Bytes is the length of the whole listpack.
+// Bytes returns the length of the whole listpack.
 func Bytes(lp []byte) int { return int(binary.LittleEndian.Uint32(lp)) }
 
-// End is the offset after the last entry, where an append goes.
+// End returns the offset after the last entry, where an append inserts.
 func End(lp []byte) int { return Bytes(lp) - 1 }
 
 // Entries returns the bytes of all entries, without header and end.

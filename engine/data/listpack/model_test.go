@@ -119,7 +119,7 @@ func TestModel(t *testing.T) {
 			}
 			frozen, then = lp, slices.Clone(want)
 		}
-		// Up to three new texts; each step uses what it needs.
+		// Make up to three new texts; each step uses as many as it needs.
 		texts := []string{anyText(rng), anyText(rng), anyText(rng)}[:1+rng.IntN(3)]
 		ins := 0
 		for _, text := range texts {

@@ -17,18 +17,18 @@ type Splice struct {
 	Count         int
 }
 
-// InsertBefore plans count new elements of ins bytes before the one at at. at may be End.
+// InsertBefore plans the insertion of count new elements of ins bytes before the one at at. at may be End.
 func InsertBefore(at, ins, count int) Splice { return Splice{Off: at, Ins: ins, Count: count} }
 
-// InsertAfter plans count new elements of ins bytes after the one at at.
+// InsertAfter plans the insertion of count new elements of ins bytes after the one at at.
 func InsertAfter(lp []byte, at, ins, count int) Splice {
 	return Splice{Off: skip(lp, at), Ins: ins, Count: count}
 }
 
-// Append plans count new elements of ins bytes at the end.
+// Append plans the insertion of count new elements of ins bytes at the end.
 func Append(lp []byte, ins, count int) Splice { return Splice{Off: End(lp), Ins: ins, Count: count} }
 
-// Prepend plans count new elements of ins bytes at the beginning.
+// Prepend plans the insertion of count new elements of ins bytes at the beginning.
 func Prepend(ins, count int) Splice { return Splice{Off: HeaderLen, Ins: ins, Count: count} }
 
 // Replace plans to put an element of ins bytes in place of the one at at. If ins is the old length, nothing moves.

@@ -136,8 +136,8 @@ func (h *Heap) Alloc(n int, p Purpose) Ref {
 	return r
 }
 
-// Free gives the block at r back at once. No hold may still read it; otherwise call Retire. r comes from Alloc or
-// Split, and p is the purpose it was allocated under.
+// Free frees the block at r at once. If a hold may still read the block, call Retire instead. r comes from Alloc or
+// Split, and p is the purpose under which it was allocated.
 func (h *Heap) Free(r Ref, p Purpose) {
 	if r >= runBase {
 		h.freeRun(r, p)
@@ -224,8 +224,8 @@ func (h *Heap) foldRemote() {
 	}
 }
 
-// Close gives back all memory of the heap, also that of live blocks. It is for tests, and for processes that load data
-// to inspect it. No reclaimer may be at work.
+// Close gives back all memory of the heap, including live blocks. It is for tests, and for processes that load data to
+// inspect it. No reclaimer may be working.
 func (h *Heap) Close() {
 	region.Lock()
 	defer region.Unlock()

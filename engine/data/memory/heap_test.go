@@ -51,7 +51,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// BenchmarkAllocFree is one allocation and one free on the turn. Watch ns/op; allocs/op is 0.
+// BenchmarkAllocFree makes one allocation and one free in the turn. Watch ns/op; allocs/op is 0.
 func BenchmarkAllocFree(b *testing.B) {
 	for _, size := range []int{56, 1000, 65536} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -81,7 +81,7 @@ func BenchmarkReplace(b *testing.B) {
 	}
 }
 
-// BenchmarkReturn frees random blocks as a reclaimer does. The turn's share is reported separately.
+// BenchmarkReturn frees random blocks as a reclaimer does. It reports the turn's share separately.
 func BenchmarkReturn(b *testing.B) {
 	h := newHeap(b, Options{})
 	refs := make([]Ref, 1<<20)

@@ -75,7 +75,8 @@ func (h *Heap) Leaving() int64 {
 	return max(0, min(h.retained+h.reclaiming.Load()+h.parked, data))
 }
 
-// Freeze keeps everything reachable now until the hold is closed. The caller stores a copy of its root words. O(1).
+// Freeze returns a hold that keeps everything reachable now until it is closed. The caller stores a copy of its root
+// words. O(1).
 func (h *Heap) Freeze() *Hold {
 	d := &Hold{h: h, epoch: h.epoch, passed: make([]atomic.Pointer[prefixSet], h.options.Databases)}
 	h.holds = append(h.holds, d)
@@ -180,7 +181,7 @@ func (d *Hold) Close() {
 // a node whose prefix is at least 8 bits long. Everything else is retired with RetireWide.
 func (h *Heap) SetPosition(db int, hash uint64) { h.position = position{db, uint8(hash >> 56)} }
 
-// A Kind selects the Destroy of a root. 0 is a plain block.
+// A Kind selects the Destroy of a root. Kind 0 means a plain block.
 type Kind uint8
 
 const maxKinds = 32 // a power of two

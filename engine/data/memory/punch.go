@@ -65,7 +65,7 @@ func (h *Heap) holey() bool {
 	return free > 2*h.warm() && free > live/4
 }
 
-// sweepOn does the next part of a sweep. It reports whether there are pages to give back.
+// sweepOn does the next part of a sweep. It reports whether it found pages to give back.
 func (h *Heap) sweepOn() bool {
 	w, j := &h.trim.sweep, &h.trim.job
 	if !w.on || h.trim.out {

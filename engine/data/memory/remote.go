@@ -40,7 +40,7 @@ func (h *Heap) Returner() *Returner { return &Returner{h: h} }
 // Heap returns the heap to which blocks return. A reclaimer may only use methods of it that any goroutine may call.
 func (t *Returner) Heap() *Heap { return t.h }
 
-// Free gives the block at r back, like [Heap.Free]. It costs some 10 ns, and a cache miss on the block.
+// Free frees the block at r, like [Heap.Free]. It costs some 10 ns, and a cache miss on the block.
 func (t *Returner) Free(r Ref, p Purpose) {
 	t.any = true
 	t.freed++

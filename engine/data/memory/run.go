@@ -214,7 +214,7 @@ func (h *Heap) growRuns(n uint32) error {
 	return nil
 }
 
-// addFree adds a run to x, merged with its free neighbours of the same state (memory.R2).
+// addFree adds a run to x, after it has merged the run with free neighbours of the same state (memory.R2).
 func (h *Heap) addFree(x *runIndex, first, n uint32) {
 	if word := unitAt(first - 1).word; word&stateMask == x.state {
 		before := first - word>>unitShift

@@ -44,7 +44,7 @@ func (h *Heap) put(s *shelf, entry uint64, objects int) int64 {
 	return bytes
 }
 
-// sizeOf returns the bytes of an entry's block, or of its root with the measured tree.
+// sizeOf returns the bytes of an entry's block. If the block is a root, the bytes include its tree, as measured.
 func (h *Heap) sizeOf(entry uint64) int64 {
 	if kind := entry >> kindShift & (maxKinds - 1); kind != 0 && h.measure[kind] != nil {
 		return h.measure[kind](Ref(entry & refMask))

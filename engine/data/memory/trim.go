@@ -110,7 +110,7 @@ func (h *Heap) warm() int64 {
 	return max(h.options.Warm, h.Used()>>6)
 }
 
-// trimJob returns a trim for a reclaimer, or nil.
+// trimJob returns a trim as a job for a reclaimer, or nil.
 func (h *Heap) trimJob() func(budget int) bool {
 	t := &h.trim
 	if j := &t.job; !t.out {

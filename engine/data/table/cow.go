@@ -87,7 +87,7 @@ func (t *Table) own(hash uint64) uint64 {
 	return e
 }
 
-// lines returns the segment as words.
+// lines returns the segment's memory as words.
 func lines(s *segment, nb int) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(s)), segmentBytes(nb)/8)
 }

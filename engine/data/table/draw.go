@@ -38,7 +38,7 @@ func (b *bucket) wanted(volatile bool) uint64 {
 	return v
 }
 
-// below returns a random number from 0 to n-1, n < 2^32.
+// below returns a random number from 0 to n-1. n must be below 2^32.
 func below(r *rand.PCG, n uint64) uint64 { return r.Uint64() >> 32 * n >> 32 }
 
 // fraction returns a random number that is at least 0 and below 1.

@@ -61,7 +61,7 @@ func (t *Table) resize(tr *trail, old memory.Ref, nb int) {
 	t.retireSegment(old)
 }
 
-// split rebuilds the segment at old as two, by the next bit of the hash.
+// split rebuilds the segment at old as two segments, by the next bit of the hash.
 func (t *Table) split(tr *trail, old memory.Ref) {
 	s := segmentAt(old)
 	invariant.That(s.depth < maxDepth, "table: %d keys share %d bits of hash", s.count, s.depth)

@@ -71,7 +71,7 @@ func (s *Slots) Shift(slot uint16, hidden bool) {
 	s.groups[slot/groupSize] -= n
 }
 
-// noteVolatile counts keys of a hidden slot that get or lose a deadline.
+// noteVolatile adds n to the number of keys with a deadline in the slot of hash, if that slot is hidden.
 func (s *Slots) noteVolatile(hash uint64, n int) {
 	if !s.hidden.Any() {
 		return

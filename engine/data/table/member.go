@@ -104,7 +104,7 @@ func ScoredKey(ref memory.Ref) []byte { return lenAt(unsafe.Add(memory.Pointer(r
 // Score returns the score in a Scored block.
 func Score(ref memory.Ref) float64 { return math.Float64frombits(*memory.Word(ref)) }
 
-// SetScore gives a Scored block another score (table.M1).
+// SetScore changes the score in a Scored block (table.M1).
 func SetScore(ref memory.Ref, score float64) { *memory.Word(ref) = math.Float64bits(score) }
 
 // fieldSize returns the bytes that a Field block needs. The allocated block may be larger.

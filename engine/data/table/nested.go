@@ -6,11 +6,12 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// A State is a nested table as stored in the root of a collection, off the Go heap. [Open] makes a Table of it.
+// A State is a nested table in the form in which the root of a collection stores it, off the Go heap. [Open] makes a
+// Table of it.
 //
 // table.O1. A caller that opens a state to write saves it (Table.State) into a writable root block, in the same step.
-// table.O2. An older state, in a root block that a view keeps, leads to what the table held then. Its index of
-// deadlines may have changed since, so its readers do not use it.
+// table.O2. An older state, in a root block that a view keeps, leads to the members that the table had then. Its index
+// of deadlines may have changed since, so its readers do not use the index.
 // table.O3. Nodes, segments and members are retired at the position that the owner has set, that of the collection's
 // key. They are retired wide if the collection has been under another key.
 type State struct {
@@ -59,13 +60,13 @@ func (t *Table) State() State {
 	}
 }
 
-// Len is the number of members.
+// Len returns the number of members.
 func (s *State) Len() int { return int(s.count) }
 
-// Root is the root that Walk takes.
+// Root returns the root for Walk.
 func (s *State) Root() uint64 { return s.root }
 
-// Volatile is the number of fields with a deadline.
+// Volatile returns the number of fields with a deadline.
 func (s *State) Volatile() int { return int(s.volatile) }
 
 // Release frees or retires a member's block that Remove, Drop or Replace took out of a nested table. shared is the

@@ -45,7 +45,7 @@ func (t *Table) Relocate(at *Spot, move func(ref memory.Ref) memory.Ref, stop fu
 	}
 }
 
-// relocate calls move for each block of the bucket.
+// relocate calls move for each block of the bucket and stores the new Ref.
 func (b *bucket) relocate(move func(ref memory.Ref) memory.Ref) {
 	for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 		i := bits.TrailingZeros64(m) >> 3

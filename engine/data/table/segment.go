@@ -105,7 +105,7 @@ func (s *segment) bucket(i int) *bucket {
 	return (*bucket)(unsafe.Add(unsafe.Pointer(s), 64+i*64))
 }
 
-// full reports whether the segment must grow before it takes another key (table.S5).
+// full reports whether the segment must grow before it can take another key (table.S5).
 func (s *segment) full() bool { return int(s.count) >= int(s.nb)*perBucket }
 
 // sparse reports whether the segment should shrink or be merged with its buddy.
@@ -140,7 +140,7 @@ func (s *segment) insert(word, fp uint64) (at, i int) {
 	return s.insertUncounted(word, fp)
 }
 
-// insertUncounted is insert without counting the key.
+// insertUncounted is insert, but does not count the key.
 func (s *segment) insertUncounted(word, fp uint64) (at, i int) {
 	nb := int(s.nb)
 	at = home(word>>48, nb)

@@ -334,7 +334,7 @@ func (t *Table) Remove(p *Place) (shared bool) {
 	return shared
 }
 
-// removeOnly is Remove without shrinking the segment, so that other places in it stay valid.
+// removeOnly is Remove without shrinking the segment. So other places in the segment stay valid.
 func (t *Table) removeOnly(p *Place) (shared bool) {
 	shared = !t.Edit(p)
 	t.moves++

@@ -236,7 +236,7 @@ func TestScanAtRest(t *testing.T) {
 	}
 }
 
-// TestScanAnyCursor checks that any number is a safe cursor.
+// TestScanAnyCursor checks that a scan accepts any number as a cursor.
 func TestScanAnyCursor(t *testing.T) {
 	k := open(t)
 	for i := range 3000 {

@@ -62,7 +62,7 @@ func cells(ref memory.Ref) []uint64 {
 	return unsafe.Slice((*uint64)(unsafe.Add(p, at)), trackedRoom(TrackedLen(ref)))
 }
 
-// AppendTracked appends the ids of the block at ref, in no order.
+// AppendTracked appends the ids of the block at ref, in no particular order.
 func AppendTracked(into []int64, ref memory.Ref) []int64 {
 	for _, id := range cells(ref) {
 		if id != 0 {

@@ -56,7 +56,7 @@ func (t *Table) Add(key []byte, id int64) {
 	}
 }
 
-// Pop removes key and appends the ids of the clients that have read it, in no order.
+// Pop removes key and appends the ids of the clients that have read it, in no particular order.
 func (t *Table) Pop(key []byte, into []int64) []int64 {
 	p, ref := t.t.Find(table.Hash(key), key)
 	if ref == 0 {

@@ -54,7 +54,7 @@ func (t *tree) nodeIn(link *memory.Ref, room int) *node {
 	return t.moveNode(link, max(room, int(n.n)))
 }
 
-// moveNode replaces the node in link by a copy with this much room.
+// moveNode replaces the node in link by a copy with room for room children.
 func (t *tree) moveNode(link *memory.Ref, room int) *node {
 	old := *link
 	n := nodeAt(old)

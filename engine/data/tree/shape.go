@@ -9,7 +9,7 @@ import (
 // steps. A child is added or dropped while its count is 0, so that sums stay right however nodes are divided. Then bump
 // changes the counts of a path.
 
-// bump adds delta to the counts above level i of p.
+// bump adds delta to the counts of all nodes of p above level i.
 func (t *tree) bump(p *Path, i int, delta uint64) {
 	for j := range i {
 		s := &p.steps[j]
@@ -18,7 +18,7 @@ func (t *tree) bump(p *Path, i int, delta uint64) {
 	t.count += delta
 }
 
-// rekey sets the least key under level i of p to (word0, word1) (tree.T3).
+// rekey changes the least key under level i of p to (word0, word1) (tree.T3).
 func (t *tree) rekey(p *Path, i int, word0, word1 uint64) {
 	for i > 0 {
 		i--

@@ -70,7 +70,7 @@ type Path struct {
 	steps  [maxHeight]step
 }
 
-// A step is a node on the way, and the index of the next child.
+// A step is a node of a path, and the index of the child that the path continues with.
 type step struct {
 	ref memory.Ref
 	at  int

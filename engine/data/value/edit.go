@@ -51,7 +51,7 @@ func (e *Edit) Entry() *Entry {
 	return &e.entry
 }
 
-// Enter sets the position for views again, after work on another key (value.K2). The methods that change do it
+// Enter sets the position for views again, after work on another key (value.K2). Methods that change the value do so
 // themselves.
 func (e *Edit) Enter() { e.entry.Enter() }
 
@@ -118,7 +118,7 @@ func (e *Edit) Replace(enc Encoding, n int) []byte {
 	return next.bytes
 }
 
-// begin begins to change the structure or its encoding.
+// begin prepares a change of the structure or its encoding.
 func (e *Edit) begin(enc Encoding) Value {
 	e.Enter()
 	e.Edge.Forget()
@@ -173,7 +173,7 @@ func (e *Edit) SetEncoding(enc Encoding) {
 	e.Store().Used.Note(f.Type, enc)
 }
 
-// replaceRoot makes root the entry's root, and frees the old content.
+// replaceRoot makes root the entry's root, and frees the old root with its content.
 func (e *Edit) replaceRoot(enc Encoding, root memory.Ref) {
 	v := e.Value()
 	t, old := v.Type(), v.Root()

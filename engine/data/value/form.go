@@ -153,18 +153,18 @@ func (v Value) PayloadSize() int {
 	return f.Inline
 }
 
-// copyPayload copies the first n bytes after the key to dst.
+// copyPayload copies the first n bytes of the payload to dst.
 func (v Value) copyPayload(dst unsafe.Pointer, n int) {
 	copy(PayloadBytes(dst, n), PayloadBytes(v.payload(), n))
 }
 
-// OverwriteDeadline gives an unshared volatile entry another deadline.
+// OverwriteDeadline changes the deadline of an unshared volatile entry.
 func (v Value) OverwriteDeadline(ms int64) {
 	at := 8 + v.shape()>>6&8 // bit 9 (wide) as 8
 	*(*int64)(unsafe.Add(v.p, at)) = ms
 }
 
-// SetRoot gives an unshared rooted entry another root.
+// SetRoot changes the root of an unshared rooted entry.
 func (v Value) SetRoot(root memory.Ref) { *(*memory.Ref)(v.payload()) = root }
 
 // PayloadBytes returns the n bytes at an entry's payload, for the caller to write.

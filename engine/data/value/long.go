@@ -41,13 +41,13 @@ var _ [longHeader]byte = [unsafe.Sizeof(long{})]byte{}
 
 const (
 	chunkShift = 16
-	// ChunkSize is the size of each chunk of a long string but the last.
+	// ChunkSize is the size of each chunk of a long string except the last.
 	ChunkSize = 1 << chunkShift
 
 	chunkShared = 1
 	chunkRef    = 1<<48 - 8
 
-	// freeAtOnce is how many chunks the turn frees itself. A reclaimer frees more.
+	// freeAtOnce is how many chunks the turn frees itself. A reclaimer frees longer strings.
 	freeAtOnce = 64
 )
 
@@ -368,7 +368,7 @@ func (s *Store) retireTree(root memory.Ref, moved bool) {
 	}
 }
 
-// destroyLong frees a string, budget chunks at a time from the end.
+// destroyLong frees a string, budget chunks at a time, beginning at the end.
 func destroyLong(r *memory.Returner, root memory.Ref, budget int) (rest memory.Ref, spent int) {
 	l := longAt(root)
 	for l.count > 0 {

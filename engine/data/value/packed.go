@@ -28,7 +28,7 @@ func (p *packed) bytes() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), packedHeader)), int(p.length))
 }
 
-// newPacked returns a packed root of n undefined bytes with at least room bytes of room.
+// newPacked returns a packed root of n undefined bytes. Its block has room for at least room bytes.
 func (s *Store) newPacked(n, room int) memory.Ref {
 	ref := s.Heap.Alloc(packedHeader+room, memory.Values)
 	*packedAt(ref) = packed{
@@ -75,7 +75,7 @@ func (s *Store) PackedOf(b []byte) memory.Ref {
 	return ref
 }
 
-// NewPacked returns a packed root of n undefined bytes, for an entry of PackedForm, and those bytes.
+// NewPacked returns a packed root of n undefined bytes, for an entry of PackedForm. It also returns these bytes.
 func (s *Store) NewPacked(n int) (memory.Ref, []byte) {
 	ref := s.newPacked(n, n)
 	return ref, packedAt(ref).bytes()

@@ -46,7 +46,7 @@ type pins struct {
 	done     []*pin // releases not yet processed
 }
 
-// parked is a function that waits for readers.
+// parked is a function that runs when some readers have finished.
 type parked struct {
 	run  func()
 	pins []waited

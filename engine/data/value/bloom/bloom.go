@@ -29,7 +29,7 @@ type root struct {
 	held    uint64
 }
 
-// A link is one filter. Its bits lie in pages (pages.go).
+// A link is one filter. Its bits are stored in pages (pages.go).
 type link struct {
 	capacity uint64  // the number of items that it is made for
 	error    float64 // its designed rate of false positives

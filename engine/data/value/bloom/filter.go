@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// The reasons why an item may be refused.
+// The errors of Add: why an item was refused.
 var (
 	ErrFull   = errors.New("a filter that does not grow has all the items it was made for")
 	ErrNoRoom = errors.New("the next filter of the chain would be without errors, or the chain too large for any file")

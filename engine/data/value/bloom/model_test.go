@@ -215,7 +215,8 @@ func drain(k *keyspace.Keyspace) {
 	}
 }
 
-// TestReadersDuringWrites: a saver reads a view while items are added to the same filters, of one page and of many.
+// TestReadersDuringWrites: a saver reads a view while items are added to the same filters. Some filters have one page,
+// others many.
 func TestReadersDuringWrites(t *testing.T) {
 	k := newSpace(t)
 	for name, capacity := range map[string]uint64{"one": 100, "grows": 10, "many": 300_000} {

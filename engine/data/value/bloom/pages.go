@@ -129,7 +129,7 @@ func (w *writer) leaf(l *link, i uint64) []byte {
 	return memory.Bytes(refOf(*word), n)
 }
 
-// node returns the node at word, writable.
+// node returns the node to which word leads, writable.
 func (w *writer) node(word *uint64, overLeaves bool) *node {
 	if *word == 0 {
 		*word = uint64(w.alloc(nodeBytes))

@@ -16,7 +16,7 @@ type Params struct {
 	Fixed    bool
 }
 
-// The reasons why a link cannot be made.
+// The errors of plan: why a link cannot be made.
 var (
 	ErrTooBig  = errors.New("a filter of so many items and so few errors is too large")
 	ErrInvalid = errors.New("a filter of no items, or without errors")

@@ -61,7 +61,7 @@ func deleteField(e *value.Edit, field []byte) (deleted, freed bool) {
 	return true, freed
 }
 
-// setDeadlineOf gives the field at p another deadline, 0 for none.
+// setDeadlineOf changes the deadline of the field at p. 0 means none.
 func setDeadlineOf(e *value.Edit, t *table.Table, p table.Place, when int64) {
 	ref := p.Ref()
 	if when != 0 && table.FieldDeadline(ref) != 0 && t.Edit(&p) {

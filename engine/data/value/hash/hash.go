@@ -3,7 +3,7 @@
 // Owner: the core changes it, through a value.Edit. Any goroutine may read live and frozen values (R4).
 // Never: looks at the clock, removes a field because of a read, or knows a command, client or reply.
 // Start here: the encodings. read.go and walk.go read a hash, set.go and expire.go change it. packed.go and fields.go
-// are its forms.
+// implement the two forms of a hash.
 package hash
 
 import (

@@ -396,7 +396,7 @@ func (m *model) drain() {
 	}
 }
 
-// TestModel takes random steps on hashes and on Go maps, under views.
+// TestModel takes random steps on hashes and on Go maps, with open views.
 func TestModel(t *testing.T) {
 	for _, words := range []int{40, 3000} {
 		t.Run(strconv.Itoa(words), func(t *testing.T) {

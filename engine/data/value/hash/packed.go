@@ -85,8 +85,8 @@ func AllowDeadlines(e *value.Edit) {
 	e.SetEncoding(value.ListpackEx)
 }
 
-// setDeadlinePacked gives the field at at in a listpackex another deadline, 0 for none, and moves it to its place
-// (hash.H1).
+// setDeadlinePacked changes the deadline of the field at at in a listpackex, 0 for none, and moves the field to its new
+// place (hash.H1).
 func setDeadlinePacked(e *value.Edit, lp []byte, at int, when int64) {
 	s := listpack.Replace(lp, listpack.Next(lp, listpack.Next(lp, at)), listpack.EncodedIntLen(when))
 	lp = apply(e, s)

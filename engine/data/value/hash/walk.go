@@ -131,7 +131,7 @@ func AppendPacked(dst []byte, fields []Field, ex bool) []byte {
 	return listpack.Close(dst, from, n*len(fields))
 }
 
-// A Field is an argument of AppendPacked.
+// A Field is a field for AppendPacked.
 type Field struct {
 	Field, Value []byte
 	Deadline     int64 // Unix ms; 0 for none

@@ -15,7 +15,7 @@ import (
 	"spindle/internal/compress/lzf"
 )
 
-// expand returns the content of a piece.
+// expand returns the content of a piece, expanded if it is compressed.
 func expand(t testing.TB, p list.Piece) []byte {
 	if !p.Compressed() {
 		return p.Bytes

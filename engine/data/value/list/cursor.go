@@ -212,7 +212,7 @@ func TextOf(text []byte) Text {
 	return Text{text, n, ok}
 }
 
-// Is reports whether el's text is x.
+// Is reports whether el's text equals x.
 func (x *Text) Is(el listpack.Element) bool {
 	if el.IsInt {
 		return x.isInt && el.Int == x.n

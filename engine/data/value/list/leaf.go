@@ -11,8 +11,8 @@ import (
 	"spindle/internal/invariant"
 )
 
-// A leaf is a block of the tree. A packed one lies anywhere in its block, so that it can grow and shrink at either end
-// in place:
+// A leaf is a block of the tree. The listpack of a packed leaf may lie anywhere in the block, so that it can grow and
+// shrink at either end in place:
 //
 //	0        8        16        at            at+bytes     the block's end
 //	+--------+--------+---------+-------------+------------+

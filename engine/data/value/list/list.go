@@ -80,7 +80,7 @@ type changes struct {
 	near uint64 // 1 + an element's rank: its leaf and the leaves next to it may have changed
 }
 
-// open makes e's structure writable. Changes take effect at close.
+// open makes e's structure writable. The root gets the changes at close.
 func open(e *value.Edit, l Limits) nodes {
 	r := rootAt(e.Root())
 	l.Fill = int(r.fill) // list.I3

@@ -26,7 +26,7 @@ func Write(lp []byte, end End, elements [][]byte) {
 	writeEntries(s.Gap(lp), end, elements)
 }
 
-// writeEntries writes the entries of elements pushed at end.
+// writeEntries writes the entries of elements to gap, in the order that pushes at end would give.
 func writeEntries(gap []byte, end End, elements [][]byte) {
 	for i := range elements {
 		x := elements[i]
@@ -57,8 +57,8 @@ func Push(e *value.Edit, l Limits, end End, elements [][]byte) {
 	t.close()
 }
 
-// pushPacked is Push to a list that is a listpack. If the listpack would be too long, it makes a quicklist and returns
-// false.
+// pushPacked is Push for a list that is a listpack. If the listpack would be too long, it turns the list into a
+// quicklist and returns false.
 func pushPacked(e *value.Edit, l Limits, end End, elements [][]byte) bool {
 	bytes, ins := 0, 0
 	for _, x := range elements {
@@ -95,7 +95,7 @@ func PushElement(e *value.Edit, l Limits, end End, el listpack.Element) {
 	t.close()
 }
 
-// splicePacked makes the gap of s in a list that is a listpack.
+// splicePacked makes the gap of s in a list that is a listpack, and returns the listpack.
 func splicePacked(e *value.Edit, s listpack.Splice) []byte {
 	lp := e.Splice(s.Off, s.Del, s.Ins)
 	s.Finish(lp)

@@ -53,7 +53,7 @@ func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed i
 	return removed
 }
 
-// holds reports whether text is among the elements.
+// holds reports whether an element equals text.
 func holds(s tree.State, text []byte) bool {
 	var p tree.Path
 	for ok := s.FirstLeaf(&p); ok; ok = p.Next() {

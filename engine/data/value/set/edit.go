@@ -37,7 +37,7 @@ func Add(e *value.Edit, members [][]byte, l Limits) (added int) {
 	return added
 }
 
-// addPacked is Add of one member to a packed set, which may become a hashtable.
+// addPacked is Add for one member of a packed set, which may become a hashtable.
 func addPacked(e *value.Edit, member []byte, l Limits) bool {
 	b := e.Packed()
 	if e.Encoding() == value.Listpack {
@@ -74,7 +74,7 @@ func addPacked(e *value.Edit, member []byte, l Limits) bool {
 	return true
 }
 
-// addInteger adds n to the intset of e, which is b.
+// addInteger adds n to the intset of e. b is that intset.
 func addInteger(e *value.Edit, b []byte, n int64) bool {
 	s, ok := intset.Insert(b, n)
 	if !ok {
@@ -124,7 +124,7 @@ func fill(h *memory.Heap, t *table.Table, v value.Value) {
 // membersAhead is the number of members whose buckets are fetched ahead while several members are processed.
 const membersAhead = 8
 
-// addHashed is Add to a hashtable.
+// addHashed is Add for a hashtable.
 func addHashed(e *value.Edit, members [][]byte) (added int) {
 	r := rootAt(e.Root())
 	t := table.Open(e.Heap(), table.Member, &r.members, e.Wide())
@@ -206,13 +206,13 @@ func removePacked(e *value.Edit, member []byte) bool {
 	return at != 0
 }
 
-// dropInteger removes the integer at index from the intset of e, which is b.
+// dropInteger removes the integer at index from the intset of e. b is that intset.
 func dropInteger(e *value.Edit, b []byte, index int) {
 	s := intset.RemoveAt(b, index, 1)
 	s.Finish(e.Splice(s.Off, s.Del, s.Ins))
 }
 
-// dropText removes the member at at from the listpack of e, which is b.
+// dropText removes the member at at from the listpack of e. b is that listpack.
 func dropText(e *value.Edit, b []byte, at int) {
 	s := listpack.Delete(b, at, 1)
 	s.Finish(e.Splice(s.Off, s.Del, s.Ins))

@@ -92,7 +92,7 @@ func (r *Reader) narrow(probes []probe, in bool) []probe {
 	return probes[:kept]
 }
 
-// move copies probe i over probe to. The text of an integer moves with it.
+// move copies probe i over probe to, including the text of an integer.
 func move(probes []probe, i, to int) {
 	if i == to {
 		return

@@ -8,7 +8,7 @@ import (
 	"spindle/engine/data/value"
 )
 
-// A root is the hashtable encoding: a nested table of Member blocks.
+// A root is a set in the hashtable encoding: a nested table of Member blocks.
 type root struct {
 	value.Header
 	members table.State

@@ -174,7 +174,7 @@ func sameFields(lp []byte, pairs [][]byte) bool {
 // Fits reports whether an entry of these fields and values, at least one pair, could be appended.
 func Fits(pairs [][]byte) bool { return fitting(pairs) >= 0 }
 
-// fitting returns the most bytes that an entry takes in a new node, or -1 if that is too much.
+// fitting returns the most bytes that an entry of these pairs takes in a new node, or -1 if that is too much.
 func fitting(pairs [][]byte) int {
 	need := (len(pairs) + 9) * listpack.MaxOverhead
 	for _, p := range pairs {

@@ -12,8 +12,8 @@ import (
 	"spindle/engine/data/value"
 )
 
-// Check returns an error if the stream breaks one of the rules stream.S1 to stream.S4, stream.S7 and stream.N1 to
-// stream.N3. O(n): for tests.
+// Check returns an error if the stream breaks one of these rules: stream.S1 to stream.S4, stream.S7, and the rules
+// stream.N1 to stream.N3 of nodes. O(n): for tests.
 func (s Stream) Check(h *memory.Heap) error {
 	t := tree.OpenBlocks(h, value.KindTree, s.r.entries, false)
 	if err := t.Check(); err != nil {

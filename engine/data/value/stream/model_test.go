@@ -565,7 +565,7 @@ func (m *model) step() {
 	}
 }
 
-// idle compares the pending entries that are idle longest.
+// idle compares the entries that have been idle longest.
 func (m *model) idle(w *stream.Writer, g *stream.Group, pg *plainGroup) {
 	before, most := m.now-m.rng.Int64N(100), m.rng.IntN(20)
 	var want []ids

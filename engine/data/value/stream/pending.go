@@ -66,7 +66,8 @@ func (w *Writer) records(s tree.State, width int) tree.Records {
 
 func probe(id ID) tree.Probe { return tree.Probe{Word0: id.Ms, Word1: id.Seq} }
 
-// A PendingCursor walks the pending entries of a group or a consumer, by ID. It is a value for the stack.
+// A PendingCursor walks the pending entries of a group or a consumer, in the order of their IDs. It is a value for the
+// stack.
 //
 // Lifetime: until the group's pending entries next change, except by Writer.Redeliver.
 type PendingCursor struct {

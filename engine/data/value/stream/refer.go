@@ -8,7 +8,7 @@ import (
 // A reference to an entry is a group that has the entry pending or has not read it yet. References are not counted. A
 // command that needs them looks at the groups, so that other streams pay nothing.
 
-// Referenced reports whether a group has id pending, or has not read as far as id. O(groups × log pending).
+// Referenced reports whether a group has id pending, or has not yet read up to id. O(groups × log pending).
 func (s Stream) Referenced(id ID) bool {
 	var c tree.Cursor
 	for g := range s.Groups {

@@ -93,7 +93,7 @@ func Add(e *value.Edit, score float64, member []byte, f Flags, l Limits) (out Ou
 	return out, now
 }
 
-// rescore gives the member in the block at ref, whose place is p, another score.
+// rescore changes the score of the member in the block at ref, whose place is p.
 func (h *handle) rescore(p *table.Place, ref memory.Ref, score float64) {
 	var c tree.Cursor
 	h.find(&c, ref)

@@ -387,8 +387,8 @@ func (m *model) sameSpan(s zset.Span, all []member, in func(member) bool) {
 	}
 }
 
-// TestModel takes random steps on small sets that cross the limits and on larger ones, with views, and compares with
-// the model.
+// TestModel takes random steps on small sets that cross the limits and on larger ones, with open views. It compares
+// them with the model.
 func TestModel(t *testing.T) {
 	for _, pool := range []int{40, 3000} {
 		t.Run(strconv.Itoa(pool), func(t *testing.T) {

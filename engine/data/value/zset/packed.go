@@ -87,7 +87,7 @@ func insertAt(e *value.Edit, at int, score float64, member []byte) {
 	x.Put(gap[m.Put(gap):])
 }
 
-// deletePacked removes n pairs, the first at at.
+// deletePacked removes n pairs, beginning with the one at at.
 func deletePacked(e *value.Edit, at, n int) {
 	s := listpack.Delete(e.Packed(), at, 2*n)
 	s.Finish(e.Splice(s.Off, s.Del, s.Ins))

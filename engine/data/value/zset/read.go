@@ -46,7 +46,7 @@ func Rank(v value.Value, member []byte) (rank int, score float64, ok bool) {
 	return int(c.Rank()), table.Score(ref), true
 }
 
-// Random returns a random member, each equally likely. Only for live values.
+// Random returns a random member, each equally likely. It is only for live values.
 func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float64) {
 	if lp := v.Packed(); lp != nil {
 		at := listpack.Seek(lp, 2*int(rng.Uint64()%uint64(listpack.Count(lp)/2)))

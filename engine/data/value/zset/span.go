@@ -171,7 +171,7 @@ type standing struct{ reached, exceeded bool }
 
 func (r *LexRange) texts(lp []byte, index int) standing { return r.at(lp, listpack.Seek(lp, index)) }
 
-// at compares the member at at with both bounds of r.
+// at compares the member at at with both limits of r.
 func (r *LexRange) at(lp []byte, at int) standing {
 	var room [24]byte
 	t := listpack.Get(lp, at).Text(room[:])

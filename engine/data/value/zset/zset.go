@@ -45,7 +45,7 @@ var _ [rootBytes]byte = [unsafe.Sizeof(root{})]byte{}
 
 func rootAt(ref memory.Ref) *root { return (*root)(memory.Pointer(ref)) }
 
-// recordBytes is the width of a record of the order.
+// recordBytes is the width of a record in the order.
 const recordBytes = 16
 
 // Limits are the limits up to which a sorted set stays a listpack.
