@@ -18,10 +18,11 @@ import (
 //	a key was written ── at or past the bound? ──▶ pending: 64 keys ── displaced, or asked ──▶ order of its type: a heap
 //
 // keyspace.G1. The size that the order has for a key is at least the key's real size. A write that grows a key calls
-// written, and the key is weighed before the order is read.
-// keyspace.G2. The order may list keys that have shrunk or no longer exist, because its reader weighs the first key
+// written, and the key's size is measured again before the order is read.
+// keyspace.G2. The order may list keys that have shrunk or no longer exist, because its reader measures the first key
 // again. So code that shrinks or removes a key need not update the order.
-// keyspace.G3. For each key that enters an order, two others are weighed. So at most about half of the order is stale.
+// keyspace.G3. For each key that enters an order, two others are measured again. So at most about half of the order is
+// stale.
 // keyspace.G4. The order names a key by its hash alone, in memory without pointers: 32 bytes for each key past the
 // bound.
 
@@ -86,7 +87,7 @@ func mayBeBig(v value.Value) bool { return v.Rooted() || v.PayloadSize() >= bigL
 type bigOrder struct {
 	heap []bigItem
 	at   map[uint64]int32 // index in heap, by hash
-	next int              // index in heap of the key that is weighed next (keyspace.G3)
+	next int              // index in heap of the key that sweep measures next (keyspace.G3)
 }
 
 type bigItem struct {
@@ -94,7 +95,7 @@ type bigItem struct {
 	size int64
 }
 
-// A bigPending is a key that was written and must be weighed again.
+// A bigPending is a key that was written and must be measured again.
 type bigPending struct {
 	d    *data
 	hash uint64
@@ -140,7 +141,7 @@ func (db *DB) writtenEdit(key []byte) {
 	}
 }
 
-// weighPending weighs a pending key and updates the order of its type.
+// weighPending measures a pending key and updates the order of its type.
 func (k *Keyspace) weighPending(p *bigPending) {
 	d := p.d
 	if d == nil {
@@ -169,7 +170,7 @@ func (d *data) byHash(hash uint64) value.Value {
 	return value.At(ref)
 }
 
-// sweep weighs one key of the order. It removes the key from the order if it is not big any more (keyspace.G3).
+// sweep measures one key of the order again. It removes the key from the order if it is not big any more (keyspace.G3).
 func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	if o.next++; o.next >= len(o.heap) {
 		o.next = 0
@@ -179,8 +180,8 @@ func (k *Keyspace) sweep(d *data, o *bigOrder, t value.Type) {
 	}
 }
 
-// weigh corrects the size of the i-th key in the order. It returns false if that key no longer exists or had another
-// size.
+// weigh measures the i-th key in the order and corrects its size. It returns false if that key no longer exists or had
+// another size.
 func (k *Keyspace) weigh(d *data, o *bigOrder, t value.Type, i int) bool {
 	it := o.heap[i]
 	v := d.byHash(it.hash)

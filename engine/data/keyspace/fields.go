@@ -13,8 +13,8 @@ import (
 // and the least deadline of the value's parts, but no value. So the index of deadlines finds a hash when its first
 // field is due, to the tick.
 //
-// keyspace.F1. A key is in fields only if it is a hash, and in sent only if it is a stream. It is removed there when
-// the value is removed or replaced. It moves along when the value is moved.
+// keyspace.F1. A key is in fields only if it is a hash, and in sent only if it is a stream. The key is removed from the
+// table when its value is removed or replaced. It moves along when the value is moved.
 // keyspace.F2. The deadline there is at most the least deadline of the value's parts. It may be earlier. It becomes
 // exact when it passes.
 // keyspace.F3. No view reads the two tables. So their blocks are edited and freed at once, even if their slots are

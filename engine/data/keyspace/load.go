@@ -19,7 +19,7 @@ func (db *DB) Reserve(n int) { db.k.assertHeld(); db.d.t.Reserve(n) }
 // translation would be cached, and waiting for them was a third of a load's time. The keys of one pile go to few
 // segments, which stay in the cache (compare BenchmarkLoader with BenchmarkSet/new).
 //
-// keyspace.L1. Views, lookups and counts do not see a key in a pile. It only counts as used memory.
+// keyspace.L1. Views, lookups and counts do not see a key in a pile. The key only counts as used memory.
 // keyspace.L2. The keys of a pile enter the table in the order in which they were added. So of two equal keys the
 // second is the duplicate.
 // keyspace.L3. At most one pile is full. While a pile is full, no key is added until the pile has settled.

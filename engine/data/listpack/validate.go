@@ -16,8 +16,8 @@ var (
 )
 
 // Validate checks that all of lp is one listpack: listpack.I1 alone, or with deep also listpack.I2 and listpack.I3.
-// With deep, each is called for every element in order, unless it is nil. It refuses the listpack by returning false.
-// Bytes from outside must pass deep before any other function reads them, because all others trust
+// With deep, it calls each, if not nil, for every element in order. each refuses the listpack by returning false. Bytes
+// from outside must pass deep before any other function reads them, because all others trust
 // listpack.I1..listpack.I3.
 func Validate(lp []byte, deep bool, each func(at int, e Element) bool) error {
 	if len(lp) < EmptyLen || uint64(len(lp)) != uint64(binary.LittleEndian.Uint32(lp)) {

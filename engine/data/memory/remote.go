@@ -18,7 +18,7 @@ import (
 // after it has read pendNext.
 // memory.X3. A run is returned through its own first word. Only the turn touches unit records.
 //
-// slab.remote: | queued 1 | 0 | count 16 | tail 16 | head 16 | head and tail as offset/8; count 0 is empty
+//	slab.remote:  | queued 1 | 0 | count 16 | tail 16 | head 16 |     head and tail as offset/8; count 0 is empty
 
 const (
 	remoteQueued = 1 << 63

@@ -8,7 +8,7 @@ import (
 
 // Add is Insert for a key that may already be in the table. If it is, Add changes nothing and returns added = false.
 // volatile means that the key has a deadline. Add reads the block at ref only if volatile is set, or if another key has
-// the same tag. It returns that deadline's tick.
+// the same tag. It returns the tick of the key's deadline.
 func (t *Table) Add(hash uint64, ref memory.Ref, volatile bool) (tick uint32, added bool) {
 	e := segmentFor(t.root, hash)
 	s := segmentAt(refOf(e))

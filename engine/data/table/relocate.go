@@ -15,8 +15,8 @@ type Spot struct {
 }
 
 // Relocate moves nodes, segments and sidecars that lie in slabs being emptied (memory.Heap.Leaves). It calls move for
-// each block and stores the Ref that move returns. It continues from the spot at until the end, or until stop returns
-// true. It calls stop after each bucket.
+// each block and stores the Ref that move returns. It begins at the spot that at holds, and ends when all is done or
+// stop returns true. It calls stop after each bucket.
 //
 // It may only run while no hold is live, because then nothing else reaches these blocks.
 func (t *Table) Relocate(at *Spot, move func(ref memory.Ref) memory.Ref, stop func() bool) (done bool) {

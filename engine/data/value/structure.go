@@ -77,9 +77,9 @@ type Structure struct {
 	Cost    func(root memory.Ref, samples int) int // bytes for MEMORY USAGE, estimated from samples elements; 0: all
 	Copy    func(s *Store, root memory.Ref) memory.Ref
 
-	// Relocate moves the root's blocks out of slabs being emptied. It continues from the spot at, until stop returns
-	// true (table.Table.Relocate). A kind without Relocate is copied as a whole, if Blocks yields a block in such a
-	// slab. Blocks may be nil.
+	// Relocate moves the root's blocks out of slabs being emptied. It begins at the spot that at holds, and ends when
+	// all is done or stop returns true (table.Table.Relocate). A kind without Relocate is copied as a whole, if Blocks
+	// yields a block in such a slab. Blocks may be nil.
 	Relocate func(s *Store, root memory.Ref, at *table.Spot, stop func() bool) (done bool)
 	Blocks   func(root memory.Ref, yield func(memory.Ref) bool)
 }

@@ -235,9 +235,9 @@ func (t *nodes) trimRoom(p *tree.Path) {
 	}
 }
 
-// countable is the largest number of elements of a leaf. A listpack's header cannot hold a larger number. Redis, which
-// counts a leaf in 16 bits, would misread our files. No limit in bytes allows that many elements. But whether a list
-// stays a listpack depends only on its texts, and empty texts take no bytes.
+// countable is the largest number of elements of a leaf. A listpack's header cannot hold a larger number. Redis counts
+// the elements of a leaf in 16 bits, and would misread our files. No limit in bytes allows that many elements. But
+// whether a list stays a listpack depends only on its texts, and empty texts take no bytes.
 const countable = 1<<16 - 2
 
 // divided yields the entries of lp, of count elements, in parts that are not too long for a leaf. It also yields the

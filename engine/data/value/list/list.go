@@ -22,8 +22,8 @@ import (
 //	entry ─▶ listpack                                                                encoding listpack
 //	entry ─▶ root {header, tree.State, …} ──▶ node ─▶ … ─▶ leaf, leaf, leaf, …     encoding quicklist
 //
-// Redis calls a leaf a node. It is a listpack within the limit fill, or a single element that is larger than that limit
-// (plain).
+// Redis calls a leaf a node. A leaf is a listpack within the limit fill, or a single element that is larger than that
+// limit (plain).
 //
 // list.I1. Leaves are split, filled and joined by the rules of Redis's quicklist. So a list becomes a listpack again
 // exactly when it would in Redis. That is when one packed leaf is left, of at most half the limit of a listpack

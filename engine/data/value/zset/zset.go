@@ -27,7 +27,7 @@ import (
 //	                           └─ table.State ─▶ blocks of layout Scored  ◀─ block
 //
 // zset.Z1. Ascending means by score, then by the member's bytes. -0 and 0 are equal scores here, although a block keeps
-// the sign. In a listpack both are 0, unless it came from elsewhere.
+// the sign. In a listpack both are 0, unless the listpack came from elsewhere.
 // zset.Z2. Members are different from each other, and no score is NaN.
 // zset.Z3. Each block of members has one record that leads to it. The record's word is that of the block's score. A
 // record is removed before its block, because the tree compares members through blocks.
