@@ -289,8 +289,8 @@ func TestCacheIsNeverOlder(t *testing.T) {
 	all.Wait()
 }
 
-// TestCacheKnowsScripts: a script may write keys that it does not declare. A client reads the writes of its script, in a
-// pipeline and after a transaction, as it would without a cache.
+// TestCacheKnowsScripts: a script may write keys that it does not declare. A client reads the writes of its script, in
+// a pipeline and after a transaction, as it would without a cache.
 func TestCacheKnowsScripts(t *testing.T) {
 	t.Parallel()
 	shard := testkit.Launch(t, testkit.Spec{Args: []string{"--cluster-enabled", "yes",
@@ -325,8 +325,8 @@ func TestCacheKnowsScripts(t *testing.T) {
 	}
 }
 
-// TestCacheBesideLimitedUsers: if a user has no right to MULTI, EXEC or DISCARD, a transaction of that user does not run.
-// Meanwhile each read through the cache returns the shard's value.
+// TestCacheBesideLimitedUsers: if a user has no right to MULTI, EXEC or DISCARD, a transaction of that user does not
+// run. Meanwhile each read through the cache returns the shard's value.
 func TestCacheBesideLimitedUsers(t *testing.T) {
 	t.Parallel()
 	all, p := cached(t, false, "--proxy-cache-max-age", "600000")
