@@ -35,34 +35,34 @@ type Parts struct {
 	Catalogue  *command.Catalogue                       // its figures: turn only
 	Scripts    func(yield func(scripting.Figures) bool) // turn only
 	Health     *Health
-	Handshakes func() (running, begun, failed int64) // of TLS: under way, begun and failed
+	Handshakes func() (running, begun, failed int64) // TLS handshakes that are running, have begun, and have failed
 	// Certificates calls f for each TLS certificate in use, with its name and the seconds until it expires.
 	Certificates func(f func(name string, left int64))
 	Profiling    func(on bool)                          // marks profiles with commands' names; turn only
-	Figures      func(keys bool) []prometheus.Collector // of the features, with the names of keys, or without
+	Figures      func(keys bool) []prometheus.Collector // figures of the features, with or without the names of keys
 	Page         *live.Page
-	TLS          *tls.Config // nil: in the clear
+	TLS          *tls.Config // nil: no TLS
 }
 
 // A Server is the admin address. It serves the live page, /metrics, /healthz, /debug/pprof and execution traces to
 // operators and their tools. Without a token it asks for no password.
 type Server struct {
 	Parts
-	profiles    int // that run or have been asked for; turn only
+	profiles    int // running or requested profiles; turn only
 	http        http.Server
 	connections connections
 }
 
 // Bounds on the cost of clients.
 const (
-	Conns         = 64 // connections, at most
-	metricsAtOnce = 4  // /metrics that are made or wait for a turn that is held, at most
-	profsAtOnce   = 8  // requests for /debug/pprof, at most: a collector may take some kinds at once
+	Conns         = 64 // most connections
+	metricsAtOnce = 4  // most requests for /metrics that are made, or wait for a turn
+	profsAtOnce   = 8  // most requests for /debug/pprof: a collector may fetch some kinds at once
 	adminHeaders  = 64 << 10
 	adminBody     = 64 << 10
-	adminRequest  = 30 * time.Second // for a request to arrive
-	adminReply    = live.ReplyTime   // a profile's own time comes on top
-	adminSoon     = 10 * time.Second // for the page's own files, /healthz and refusals to leave
+	adminRequest  = 30 * time.Second // how long a request may take to arrive
+	adminReply    = live.ReplyTime   // in addition to a profile's own time
+	adminSoon     = 10 * time.Second // how long the client may take to read the page's own files, /healthz and refusals
 	adminIdle     = time.Minute      // between two requests
 )
 

@@ -15,17 +15,17 @@ import (
 // connection, preferably of one that has not shown the token (see victim). The newcomer itself always stays.
 type connections struct {
 	most  int
-	knows func(*http.Request) bool // the request gives the token that is set
+	knows func(*http.Request) bool // reports whether the request shows the token
 	mu    sync.Mutex
-	all   []*member // the one that has waited or worked for longest comes first
+	all   []*member // longest waiting or working first
 }
 
 // A member is one of the connections.
 type member struct {
 	conn  net.Conn
 	leave context.CancelFunc // ends its request
-	busy  bool               // a whole request has arrived, and its reply has not left
-	known bool               // it has given the token
+	busy  bool               // a whole request has arrived, and its reply is not sent yet
+	known bool               // it has shown the token
 }
 
 // memberKey is the key of the member in a request's context.

@@ -16,13 +16,13 @@ import (
 // for no turn, so a busy server does not look like a dead one.
 type Health struct {
 	state  atomic.Pointer[State]
-	BeatMs func() int64 // when the core did its duties last, by clock.Steady
+	BeatMs func() int64 // when the core last did its duties, by clock.Steady
 }
 
 // A State is the state of a server that /healthz shows.
 type State struct {
 	Role    string // primary, replica, sentinel
-	Reason  string // why it should not get traffic; "" is none
+	Reason  string // why it should get no traffic; "": no reason
 	Loading bool
 	Busy    bool // a script runs, and others wait for it
 	LinkUp  bool // of a replica
@@ -43,7 +43,7 @@ type healthReport struct {
 	Role    string  `json:"role"`
 	Loading bool    `json:"loading"`
 	Busy    bool    `json:"busy_script"`
-	LinkUp  *bool   `json:"link_up,omitempty"` // of a replica to its primary; others have none
+	LinkUp  *bool   `json:"link_up,omitempty"` // link of a replica to its primary; absent for others
 	Lag     float64 `json:"lag"`               // since a replica heard of its primary; 0 for others
 	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }

@@ -74,7 +74,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		}
 		for _, s := range m.Sections() {
 			switch s.Name {
-			case "Commandstats", "Latencystats", "Replylatency", "Errorstats", "TLS": // they have their own figures
+			case "Commandstats", "Latencystats", "Replylatency", "Errorstats", "TLS": // these have their own figures
 				continue
 			}
 			for i := range s.Fields {

@@ -29,12 +29,12 @@ import (
 type backup struct {
 	state   backupState
 	number  int
-	why     string // of failed
+	why     string // why the backup has failed
 	beganMs int64  // Unix time
-	endMs   int64  // when it was sealed; 0: it is not
+	endMs   int64  // when it was sealed; 0: not sealed
 	dir     string // absolute
 	files   []string
-	own     bool // the log was switched on for it
+	own     bool // the log was switched on only for the backup
 	sealing *sealing
 }
 

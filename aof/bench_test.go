@@ -29,7 +29,7 @@ func benchmarkWriter(b *testing.B, turn bool, rest time.Duration) {
 	}
 	s.waitFor("the writer's sleep", s.resting)
 	if !turn {
-		s.aof.w.do(math.MaxInt64, func() {}) // while a job waits no turn writes
+		s.aof.w.do(math.MaxInt64, func() {}) // while a job waits, no turn writes
 	}
 	spent := cpu()
 	for b.Loop() {

@@ -46,7 +46,7 @@ func (b *buffer) chunk() []byte {
 	}
 	c, err := unix.Mmap(-1, 0, chunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return make([]byte, chunkBytes) // the system has no more mappings; the heap may still have room
+		return make([]byte, chunkBytes) // the system allows no more mappings, but the heap may have room
 	}
 	return c
 }
@@ -84,7 +84,7 @@ func (b *buffer) release(chunks [][]byte) {
 		if len(b.spare) < spareChunks {
 			b.spare = append(b.spare, c)
 		} else {
-			_ = unix.Munmap(c) // fails for a chunk of the heap, which stays the collector's
+			_ = unix.Munmap(c) // fails for a chunk on the heap, which the collector frees
 		}
 		chunks[i] = nil
 	}

@@ -24,11 +24,11 @@ import (
 type Check struct {
 	Disk     disk.System
 	Fix      bool
-	Until    int64 // Unix seconds: cut off what came later; 0: nothing
+	Until    int64 // Unix seconds: later effects are cut off; 0: none
 	Yes      bool  // do not ask before a change
 	In       io.Reader
 	Out      io.Writer
-	Progress func(done, total int64) // of a long file; nil: not wanted
+	Progress func(done, total int64) // for a long file; nil: not wanted
 
 	last bool // the file is the last of its log
 }

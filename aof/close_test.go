@@ -76,7 +76,7 @@ func TestCloseTriesAgain(t *testing.T) {
 			s.step(2)
 			s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })
 			s.Do(func() {
-				s.aof.w.lock().trouble.tried = time.Now().Add(time.Hour) // the rest is long
+				s.aof.w.lock().trouble.tried = time.Now().Add(time.Hour) // so that the rest is long
 				s.aof.w.unlock()
 			})
 			heal()

@@ -116,7 +116,7 @@ func (s *server) live(d *faulty.Disk, rng *rand.Rand, from int, early bool) (pro
 		before := s.cl.LogOffset
 		turn, end := s.step(steps), s.cl.LogOffset
 		if end == before {
-			end = math.MaxInt64 // a sync had failed, and the log no longer took it: nothing promises this step
+			end = math.MaxInt64 // a sync had failed, and the log has not taken the step: it is not promised
 		}
 		open = append(open, step{turn, end})
 		switch rng.IntN(12) {

@@ -12,7 +12,7 @@ func (w *writer) abandon() {
 		defer w.unlock()
 		t := &s.trouble
 		if t.bad != nil {
-			if s.gated { // always was set since
+			if s.gated { // the policy has become always since
 				w.syncRefused(s, t.bad)
 			}
 			t.lost = t.bad

@@ -99,7 +99,7 @@ func TestFullDisk(t *testing.T) {
 				if why := s.refused(); !strings.HasPrefix(why, "MISCONF Errors writing to the AOF file: ") {
 					t.Error(why)
 				}
-				s.step(3) // no barrier stands here
+				s.step(3) // no barrier refuses it here
 				if n := again(t, d); n != 1 {
 					t.Errorf("%d steps are in the file", n)
 				}
@@ -140,7 +140,7 @@ func TestFailedSync(t *testing.T) {
 	s, d := begin(t, EverySecond)
 	s.step(1)
 	d.Fail(faulty.Fault{Op: faulty.Sync, Name: "incr", Err: syscall.EIO, Times: 1})
-	release := d.Stall(faulty.Rename) // so that the rewrite is not done at once
+	release := d.Stall(faulty.Rename) // so that the rewrite is not done yet
 	s.waitFor("a refusal", func() bool {
 		s.aof.w.askSync()
 		return s.aof.Refusal() != nil
@@ -228,7 +228,7 @@ func TestLatencyEvents(t *testing.T) {
 	slowWrite("aof-write", "aof-write-active-child")
 	s.Do(func() { s.saving = false })
 
-	release := d.Stall(faulty.Sync) // before the SET, or its sync may be over already
+	release := d.Stall(faulty.Sync) // set before the SET, or its sync may be over already
 	s.do("SET", "k", "v")
 	s.waitFor("a sync", func() bool { s.aof.w.askSync(); return s.aof.w.isSyncing() })
 	s.do("SET", "k", "v")
@@ -238,7 +238,7 @@ func TestLatencyEvents(t *testing.T) {
 	release = d.Stall(faulty.Rename)
 	s.Do(func() { s.aof.startRewrite() })
 	s.waitFor("a rewrite", func() bool { return s.aof.Rewriting() && s.aof.rw.job.cut > 0 })
-	time.AfterFunc(2*stall, release) // the manifest's
+	time.AfterFunc(2*stall, release) // of the manifest
 	s.waitFor("its end", func() bool { return !s.aof.Rewriting() })
 	heard("aof-rename")
 
@@ -408,7 +408,7 @@ func TestSuspended(t *testing.T) {
 		s.aof.parts.Held = func() bool { return held }
 		s.step(1)
 		s.Do(func() {
-			s.aof.startRewrite() // one that is under way is called off
+			s.aof.startRewrite() // calls off the running rewrite
 			held = true
 			s.aof.Suspend()
 			for i := range s.space.Len() {
@@ -418,9 +418,9 @@ func TestSuspended(t *testing.T) {
 				t.Errorf("BGREWRITEAOF: %v", err)
 			}
 		})
-		s.step(1) // goes into no log: there is nothing that it could follow
+		s.step(1) // goes to no log, because there is no data set before it
 		written := make(chan struct{})
-		s.aof.w.do(0, func() { close(written) }) // after what Suspend has the writer do
+		s.aof.w.do(0, func() { close(written) }) // after the writer's work for Suspend
 		<-written
 		s.Do(func() { s.aof.tickRewrite(s.aof.parts.Now().Add(time.Hour)) })
 		if s.aof.Rewriting() {
@@ -463,7 +463,7 @@ func TestFileOfEarlierRewrite(t *testing.T) {
 		if err := errors.Join(stale.Sync(), d.SyncDir("appendonlydir")); err != nil {
 			t.Fatal(err)
 		}
-		release := d.Stall(faulty.Remove) // the old files stay: the cut comes when the manifest names the new one
+		release := d.Stall(faulty.Remove) // the old files stay, and the cut comes when the manifest names the new file
 		s.Do(s.aof.startRewrite)
 		s.waitFor("the end of the rewrite", func() bool { return !s.aof.Rewriting() || s.said("Removing the history file") })
 		next := d.Crash()
@@ -486,7 +486,7 @@ func TestSyncFailsAtTheCut(t *testing.T) {
 		s.Do(func() { s.aof.lastSync = s.aof.parts.Now().Add(time.Hour) }) // no other sync comes
 		s.step(2)
 		d.Fail(faulty.Fault{Op: faulty.Sync, Name: old, Err: syscall.EIO, Times: 1})
-		release := sync.OnceFunc(d.Stall(faulty.Rename)) // so that the next rewrite is not done at once
+		release := sync.OnceFunc(d.Stall(faulty.Rename)) // so that the next rewrite is not done yet
 		t.Cleanup(release)
 		s.Do(s.aof.startRewrite)
 		s.waitFor("a refusal", func() bool { return s.aof.Refusal() != nil })

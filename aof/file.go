@@ -11,8 +11,8 @@ import (
 // A logFile is the file to which the log is written. It belongs to the writer's goroutine while that is busy, otherwise
 // to the holder of the lock (aof.W1).
 type logFile struct {
-	disk.File       // nil: there is none
-	size      int64 // without bytes that could not be taken back
+	disk.File       // nil: no file
+	size      int64 // without bytes that could not be cut off
 	temp      bool  // it is the temporary increment
 }
 

@@ -66,13 +66,13 @@ type server struct {
 	cl    *client.Client
 	fatal atomic.Bool
 
-	saving   bool   // a snapshot, as far as the log knows
-	freezing func() // in the turn that freezes, before it does; nil: nothing
+	saving   bool   // what Parts.Saving returns
+	freezing func() // called in the turn that freezes, before the freeze; nil: nothing
 	endSlow  atomic.Bool
 
 	mu     sync.Mutex
-	lines  []string                 // of the log
-	events map[string]time.Duration // of the latency monitor: the longest each
+	lines  []string                 // the server's log
+	events map[string]time.Duration // the longest of each event of the latency monitor
 }
 
 // newServer makes a server whose log is off.

@@ -8,7 +8,7 @@ import (
 // TestGroup: a sync waits for the clients that the last sync has released, while they return sooner than a sync takes.
 // It does not wait after a pause. A pause is forgotten after a few syncs.
 func TestGroup(t *testing.T) {
-	const took, bytes = time.Hour, 100 // no clock is as slow
+	const took, bytes = time.Hour, 100 // longer than any clock is off
 	w, ready := &syncer{}, int64(0)
 	waits := func() bool {
 		w.group = 0

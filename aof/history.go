@@ -47,7 +47,7 @@ type pastIncr struct {
 	name   string
 	size   int64 // liveSize: it still grows
 	offset int64
-	fromMs int64 // Unix time of its first byte, or before
+	fromMs int64 // Unix time of its first byte, or earlier
 }
 
 // liveSize is the size of an increment that still grows.
@@ -204,8 +204,8 @@ func (h *history) size() (sum int64) {
 
 // A keep is how much of a log's past is kept. The zero value keeps nothing.
 type keep struct {
-	seconds int64 // moments up to this age; 0: any age, if bytes are given
-	bytes   int64 // of files that only the past needs; 0: any number, if seconds are given
+	seconds int64 // keeps moments up to this age; 0: any age, if bytes are given
+	bytes   int64 // bounds files that only the past needs; 0: any number, if seconds are given
 }
 
 func (k keep) on() bool { return k.seconds > 0 || k.bytes > 0 }

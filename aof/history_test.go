@@ -26,7 +26,7 @@ func TestHistoryText(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, h.text(), again.text())
 	}
 	for _, text := range []string{
-		"base a size 1 offset 0 at 5", // its end is missing
+		"base a size 1 offset 0 at 5", // the index lacks its end
 		"base a size 1 offset 0\n", "base a size x offset 0 at 5\n", "base a size live offset 0 at 5\n", "gone\n",
 		"base ../a size 1 offset 0 at 5\n", "incr a size 1 offset -1 from 5\n", "\x00\x00\x00\n",
 		"incr a size 10 offset 0 from 5\nincr b size 10 offset 9 from 5\n", "file a seq 1 type b\n",
@@ -220,7 +220,7 @@ func (s *server) backUp(rng *rand.Rand, step int, set *sealedSet) {
 		set.there = set.asked
 	case rng.IntN(3) > 0:
 	case b.state == backupIdle || b.state == backupFailed:
-		_ = s.aof.startBackup(false) // refused while the folder has an earlier one
+		_ = s.aof.startBackup(false) // refused while the folder has an earlier backup
 	case b.state == backupIncrementing:
 		if _, err := s.aof.sealBackup(); err == nil {
 			set.asked = step

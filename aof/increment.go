@@ -32,7 +32,7 @@ func (w *writer) prepare(j *rewriting) {
 	} else {
 		w.manifest = m
 	}
-	taken, _ := f.readHistory() // also if none is kept now
+	taken, _ := f.readHistory() // even if no history is kept now
 	if !j.first {
 		next := f.nextIncr(w.manifest, taken)
 		j.name, j.seq = next.name, next.seq
@@ -120,7 +120,7 @@ func (w *writer) change(j *rewriting) {
 		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
 		if w.restoreManifest() {
 			w.dropIncr(j)
-		} else { // it stays, empty
+		} else { // the file stays, empty
 			_ = j.file.Close()
 			j.file = nil
 		}
@@ -207,7 +207,7 @@ func (w *writer) adopt(j *rewriting) {
 	} else if err == nil && j.full {
 		next.replaceBase(j.base, 0)
 		next.incrs, next.incrSeq = []part{{j.name, j.seq}}, j.seq
-		if at > j.cut { // there was room again, and the old file has effects that the base has, too
+		if at > j.cut { // there was room again, and the old file has effects that the base has too
 			err = errRoomAgain
 		}
 	} else if err == nil {
@@ -225,7 +225,7 @@ func (w *writer) adopt(j *rewriting) {
 		if renamed && back {
 			_ = f.disk.Rename(f.path(next.incrs[0].name), f.path(f.temporaryIncr()))
 		}
-		if back && w.latest == j { // else the next rewrite may have the name
+		if back && w.latest == j { // otherwise the next rewrite may have the name
 			_ = f.disk.Remove(f.path(j.base.name))
 		}
 		if !errors.Is(err, errAborted) {
@@ -257,7 +257,7 @@ func (w *writer) goOnIn(j *rewriting) {
 	s := w.lock()
 	w.wrote(s, j.cut-s.buf.first)
 	w.confirmed(s, j.cut)
-	s.trouble.tried = time.Time{} // at once
+	s.trouble.tried = time.Time{} // so that it retries at once
 	w.unlock()
 	w.useFile(j.file, 0)
 	j.file = nil
@@ -280,7 +280,7 @@ func (w *writer) removeHistory() {
 	next.history = nil
 	if err := w.persist(next); err != nil {
 		w.log.parts.Log.Warning("Can't take removed files out of the AOF manifest: %s", reason.Of(err))
-		return // they are tried again after the next rewrite
+		return // the removal is retried after the next rewrite
 	}
 	w.manifest = next
 }

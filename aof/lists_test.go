@@ -95,7 +95,7 @@ func changeLists(s *server, rng *rand.Rand, n int) {
 			if rng.IntN(8) == 0 {
 				s.do("DEL", key)
 			} else {
-				for range 50 { // so that there are leaves
+				for range 50 { // so that there are several leaves
 					s.do("RPUSH", key, element())
 				}
 			}

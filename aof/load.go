@@ -29,13 +29,13 @@ var ErrLoad = errors.New("the append-only file cannot be loaded")
 type load struct {
 	ctx    context.Context
 	folder *folder
-	mayCut bool // aof-load-truncated: an end that is not whole is cut off
+	mayCut bool // aof-load-truncated: an incomplete end is cut off
 	log    *logging.Logger
 	to     Target
-	before int64 // bytes of the files read before
+	before int64 // bytes of the files that were read before
 	as     *client.Client
-	apart  bool           // the log is one file of before Redis 7, which lies in the server's folder
-	passed map[string]int // how often each command of this file was passed over
+	apart  bool           // the log is one file from before Redis 7, in the server's folder
+	passed map[string]int // how often each command of this file was skipped
 }
 
 // A Target is what a load fills, and how.
@@ -57,7 +57,7 @@ type Loaded struct {
 	size     int64 // of all files
 	baseSize int64
 	there    bool  // there was something to load
-	cut      int64 // bytes of the last file that were no whole unit, and are cut off
+	cut      int64 // bytes at the end of the last file that are no whole unit, and are cut off
 }
 
 // Truncated reports whether a damaged end was cut off.

@@ -20,8 +20,8 @@ type Parts struct {
 	Settings *Settings
 	Log      *logging.Logger
 	Disk     disk.System    // nil: the operating system's
-	Dir      func() string  // the server's folder, as it is now
-	Gate     *protocol.Gate // holds replies back until the disk has their effects
+	Dir      func() string  // the server's present folder
+	Gate     *protocol.Gate // holds replies back until their effects are on disk
 	// Fatal ends the process: under appendfsync always no reply may leave any more. The log has given the reason
 	// before.
 	Fatal func()
@@ -47,7 +47,7 @@ type state uint8
 
 const (
 	off     state = iota
-	waiting       // effects are collected; the files are no data set before the first rewrite is done
+	waiting       // effects are collected, but the files hold no data set before the first rewrite is done
 	on
 )
 
@@ -59,37 +59,37 @@ const (
 type Log struct {
 	parts  Parts
 	set    *Settings
-	folder *folder // the writer's is another one while it has work left there
+	folder *folder // the writer may still use another one while it has work there
 	w      *writer
 
 	state    state
-	attached bool  // the core knows this sink
+	attached bool  // the log is a sink of the core
 	selected int   // the log's database; -1: the next effect needs SELECT
 	stamped  int64 // the second of the last annotation
 	past     bool  // annotations are written for the history
 	fresh    bool  // the turn has effects
-	strict   bool  // the gate is told of the end of each turn
+	strict   bool  // the gate is told when each turn ends
 	word     []byte
 
 	prunedPast time.Time // when the history was last cut to its time
 
-	lastSync time.Time // when a sync was last asked for
-	stall    time.Time // when a sync under way was first seen to keep bytes from the file; zero: none does
-	counted  bool      // the stall is in delayed
+	lastSync time.Time // when a sync was last requested
+	stall    time.Time // when a running sync was first seen to keep bytes from the file; zero: none does
+	counted  bool      // the present stall was counted in delayed
 
 	reading bool  // DEBUG LOADAOF reads the files
 	limit   int64 // bytes that may wait for the disk
 	held    bool
-	holding atomic.Bool // held, for the writer
+	holding atomic.Bool // a copy of held, for the writer
 
-	loggedHeld time.Time // when the log last said so
-	refused    bool      // the barrier is up
+	loggedHeld time.Time // when the log last had a line about it
+	refused    bool      // the barrier refuses writes
 	delayed    int64
-	waits      []waiter // clients of WAITAOF, by offset
+	waits      []waiter // clients in WAITAOF, by offset
 
 	rw       rewrites
 	backup   backup
-	removing int // removals of a backup's files that are under way
+	removing int // running removals of a backup's files
 }
 
 // NewLog returns a log for the server that p describes. The log is off.

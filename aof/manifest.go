@@ -31,7 +31,7 @@ type manifest struct {
 	base    *part
 	history []part
 	incrs   []part
-	baseSeq int64 // the last number given to a base
+	baseSeq int64 // the last number that a base has had
 	incrSeq int64
 }
 
@@ -85,7 +85,7 @@ func parseManifest(text []byte) (*manifest, error) {
 		if len(line) > 0 && line[0] == '#' {
 			continue
 		}
-		if !ended || bytes.IndexByte(line, 0) >= 0 { // a manifest that has lost its end, or is full of zeros
+		if !ended || bytes.IndexByte(line, 0) >= 0 { // a manifest that has lost its end, or has zeros
 			return nil, &ManifestError{number, string(line), errManifestLong}
 		}
 		if reason := m.add(strings.Trim(string(line), " \t\r\n"), &last); reason != "" {
@@ -240,12 +240,12 @@ func (f *folder) nextIncr(m *manifest, taken *history) part {
 // A folder is the place and the names of a log's files. It never changes: a log that moves gets a new folder.
 type folder struct {
 	disk disk.System
-	root string // the server's folder, where a log of before Redis 7 lies
+	root string // the server's folder, which has the log of Redis 6 and before
 	dir  string
 	name string // appendfilename
 
 	mu      sync.Mutex
-	release func() // gives the lock back (aof.M3); nil: it is not held
+	release func() // unlocks the log (aof.M3); nil: it is not locked
 }
 
 // The suffixes of two file names, after appendfilename.

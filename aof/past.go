@@ -87,7 +87,7 @@ func (w *writer) shutPast() {
 	if p := w.past.live(); p != nil {
 		size, err := w.folder.disk.Size(w.folder.path(p.name))
 		if err != nil {
-			size = 0 // it is not there: no moment of it can be had
+			size = 0 // the file is missing: no moment in it can be restored
 		}
 		w.past.shut(size)
 	}

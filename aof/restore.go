@@ -31,8 +31,8 @@ type Past struct {
 
 // A Moment is a point in a log's past: a second or an offset.
 type Moment struct {
-	Second   int64 // Unix time: with all effects of that second
-	Offset   int64 // of the history: with all whole units before it
+	Second   int64 // Unix time; the moment includes all effects of that second
+	Offset   int64 // offset of the history; the moment includes all whole units before it
 	ByOffset bool
 }
 
@@ -48,11 +48,11 @@ func (m Moment) String() string {
 type PastFile struct {
 	Name   string
 	Base   bool
-	Size   int64 // bytes, on disk now; -1: it is missing
+	Size   int64 // bytes on disk now; -1: missing
 	Offset int64
-	At     time.Time // of a base: its moment; of an increment: its first byte
+	At     time.Time // the moment of a base; the time of an increment's first byte
 	Live   bool      // it still grows
-	Gap    bool      // nothing is known between the file before it and this one
+	Gap    bool      // effects between the file before it and this one are unknown
 }
 
 // OpenPast opens the past of a log. path is the manifest, the folder of the log, or the server's folder.
@@ -182,15 +182,15 @@ type Route struct {
 	Incrs  []string
 	Cut    int64     // bytes of the last increment
 	Offset int64     // of the history, at the cut
-	Last   time.Time // the second of the last effect, from the log's annotations; zero: there is none
-	Skips  []string  // why later bases do not serve
+	Last   time.Time // the second of the last effect, from the log's annotations; zero: unknown
+	Skips  []string  // why later bases cannot be used
 }
 
 // A NoRouteError says why the data set of a moment cannot be restored, and which moments can.
 type NoRouteError struct {
 	Moment Moment
 	Why    []string
-	Still  string // what would work; empty: nothing
+	Still  string // what would work; "": nothing
 }
 
 func (e *NoRouteError) Error() string {
@@ -377,7 +377,7 @@ func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cu
 			return s.offset, last, false, nil
 		case err == errLater:
 			return s.where.offset, last, true, nil
-		case errors.Is(err, errTruncated): // a live file's last unit may be half written, and an offset may lie in a unit
+		case errors.Is(err, errTruncated): // a live file's last unit may be incomplete, and an offset may lie in a unit
 			return s.where.offset, last, false, nil
 		case errors.Is(err, errFormat), errors.As(err, new(unexpected)):
 			return 0, 0, false, &damagedError{name, s.where.at, err}

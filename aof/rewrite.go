@@ -34,20 +34,20 @@ import (
 // base replaces.
 type rewrites struct {
 	job       *rewriting
-	last      *rewriting // that had a temporary file
+	last      *rewriting // the last rewrite that had a temporary file
 	scheduled bool
 	prepared  func() // a freeze that waits for the end of DEBUG LOADAOF
 
 	count, forks int64
-	failures     int64 // since one succeeded
-	failed       bool  // the last one has
+	failures     int64 // failures since the last success
+	failed       bool  // the last rewrite has failed
 	span         time.Duration
-	ended        bool  // one has ended
-	kept         int64 // greatest Retained during the last
+	ended        bool  // a rewrite has ended
+	kept         int64 // greatest Retained during the last rewrite
 
 	old, current int64 // sizes: of the files before the last cut, and of the bytes since
-	base         int64 // of both, after the last rewrite
-	baseMs       int64 // when the last base was cut, or the log begun
+	base         int64 // old and current together, after the last rewrite
+	baseMs       int64 // when the last base was cut, or the log began
 	delay        time.Duration
 	notBefore    time.Time
 }
@@ -56,18 +56,18 @@ type rewrites struct {
 type rewriting struct {
 	began  time.Time
 	first  bool // the log had no data set on disk
-	idle   bool // the log is off: there is only a base
+	idle   bool // the log is off: the rewrite only makes a base
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	gone   chan struct{} // closed when its files are in place or removed
-	over   atomic.Bool   // called off
+	over   atomic.Bool   // it was called off
 	temp   atomic.Pointer[string]
-	file   disk.File // the new increment, until the writer has it
+	file   disk.File // the new increment, until the writer takes it over
 	name   string
 	seq    int64
 	cut    int64 // offset at which the new increment begins
 	cutMs  int64 // the Unix time of the view
-	full   bool  // the file before it could not be written up to there; the writer's
+	full   bool  // the old file could not be written up to the cut; the writer's field
 	base   part
 	size   int64
 }
@@ -322,7 +322,7 @@ func (l *Log) finished(j *rewriting, err error) {
 		l.rw.failures++
 		l.parts.Log.Warning("Background AOF rewrite terminated with error: %s", reason.Of(err))
 		l.w.do(0, func() { l.w.dropIncr(j) })
-		if l.state == waiting { // without a base the collected effects are of no use
+		if l.state == waiting { // without a base, the collected effects are useless
 			l.detach()
 			l.w.abandon()
 			l.rw.scheduled = true

@@ -16,9 +16,9 @@ type Settings struct {
 	DirName         setting.String
 	Fsync           setting.Enum[Policy]
 	NoSyncOnRewrite setting.Bool
-	Percentage      setting.Int // of growth since the last rewrite, that asks for another
+	Percentage      setting.Int // growth since the last rewrite that starts another
 	MinSize         setting.Int
-	Truncated       setting.Bool // a log whose end is missing is loaded
+	Truncated       setting.Bool // a log whose end is missing may be loaded
 	Preamble        setting.Bool // bases are RDB files
 	Timestamps      setting.Bool
 	IncrementalSync setting.Bool
@@ -26,8 +26,8 @@ type Settings struct {
 	Past            setting.Value[keep]
 	BackupDir       setting.String
 	SealedTTL       setting.Int    // backup-sealed-ttl, seconds
-	Preload         setting.String // preload-file: loaded at start in place of the data set; "": none is
-	BufferLimit     setting.Int    // bytes that wait for the disk, past which writers are held
+	Preload         setting.String // preload-file: loaded at start instead of the data set; "": none
+	BufferLimit     setting.Int    // bytes that may wait for the disk before writers are held
 }
 
 // A Policy says when written bytes must be synced.
@@ -36,7 +36,7 @@ type Policy int
 const (
 	EverySecond Policy = iota
 	Always             // before the reply leaves
-	Never              // when the system pleases
+	Never              // when the system chooses
 )
 
 // Rows returns the directives of this package.

@@ -72,7 +72,7 @@ func TestStamps(t *testing.T) {
 	if now := time.Now().Unix(); second > now || second < now-60 {
 		t.Errorf("it is %d, the annotation says %d", now, second)
 	}
-	s.Do(func() { s.aof.stamped += 3600 }) // the second of what follows has been told, however late it comes
+	s.Do(func() { s.aof.stamped += 3600 }) // the annotation of this second is written, whenever later effects come
 	s.step(2)
 	s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
 	if text, _ = d.Content(firstIncr); strings.Count(string(text), "#TS:") != 1 {
@@ -103,7 +103,7 @@ func TestAutomaticRewrite(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, d := begin(t, EverySecond)
-			s.Do(s.aof.startRewrite) // so that there is a base to compare with
+			s.Do(s.aof.startRewrite) // so that there is a base with which to compare
 			s.set.Percentage.Set(0)
 			s.waitFor("the rewrite", func() bool { return !s.aof.Rewriting() })
 			s.set.Percentage.Set(c.percent)

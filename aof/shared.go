@@ -23,14 +23,14 @@ func (g *guard) unlock() { g.mu.Unlock() }
 
 // A shared is the state that turns and the writer's goroutine share.
 type shared struct {
-	running bool // there is a goroutine
-	busy    bool // it is at work
+	running bool // the goroutine exists
+	busy    bool // the goroutine is working
 	buf     buffer
 	ready   int64  // the end of the last complete turn
-	turn    uint64 // that turn
+	turn    uint64 // the number of that turn
 	gated   bool   // replies wait for bytes before ready
 	filed   bool   // there is a file
-	here    int64  // nanoseconds that turns have spent in writing
+	here    int64  // nanoseconds that turns have spent on writing
 	jobs    jobs
 	sync    syncer
 	trouble trouble
@@ -65,11 +65,11 @@ func (q *jobs) pop() (run func()) {
 
 // A trouble records what has gone wrong with the file, and the disk's news for turns.
 type trouble struct {
-	failing error // why the last write failed; nil: it did not
+	failing error // why the last write failed; nil: it succeeded
 	tried   time.Time
-	logged  time.Time // when the log last said so
-	bad     error     // a sync failed: the file's contents are unknown
-	lost    error     // the same, from the file's end until a rewrite stands in for it
+	logged  time.Time // when the log last had a line about it
+	bad     error     // a sync has failed, so the file's contents are unknown
+	lost    error     // the same error, from the end of the file until a rewrite has replaced it
 	news    []event
 }
 
@@ -86,7 +86,7 @@ const (
 	eventActive  = "aof-write-active-child"  // a snapshot or a base was being written
 	eventAlone   = "aof-write-alone"
 	eventSync    = "aof-fsync-always"
-	eventRename  = "aof-rename" // a rewrite's files were put in their places
+	eventRename  = "aof-rename" // a rewrite's files were renamed
 )
 
 // slow notes an event that took long.

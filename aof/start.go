@@ -61,7 +61,7 @@ func (l *Log) Open(found Loaded) error {
 		l.parts.Log.Warning("Can't open the append-only file %s: %s", name, reason.Of(err))
 		return ErrLoad
 	}
-	l.parts.Core.Do(func() { // ticks look at it
+	l.parts.Core.Do(func() { // in a turn, because ticks read it
 		w.manifest = m
 		w.useFile(file, size)
 		w.openPast(m)

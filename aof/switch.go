@@ -18,7 +18,7 @@ func (l *Log) distrust(why error) {
 	l.abortRewrite("the file it goes on from cannot be believed")
 	l.failBackup(why)
 	if l.state == off {
-		return // the log was on for the backup alone
+		return // the log was on only for the backup
 	}
 	l.detach()
 	l.state = waiting
@@ -88,7 +88,7 @@ func (l *Log) TurnOn() error {
 // again, because the rewrite may begin much later, or never. Like Claim it uses the disk inside the turn.
 func (l *Log) tryFolder() error {
 	f := l.folder
-	there := f.exists(f.path(f.temporaryIncr())) // of a log that was just switched off; its writer removes it
+	there := f.exists(f.path(f.temporaryIncr())) // of a log that was just switched off; its writer removes the file
 	file, err := f.disk.Open(f.path(f.temporaryIncr()), os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		l.parts.Log.Warning("Can't open the append-only file %s: %s", f.temporaryIncr(), reason.Of(err))
@@ -114,7 +114,7 @@ func (l *Log) Suspend() {
 		return
 	}
 	if l.state == on {
-		l.flushTurn() // before the gate hears no more of turns
+		l.flushTurn() // before the gate is no longer told of turns
 		l.detach()
 		l.w.finish()
 	} else { // the collected effects have no base
@@ -153,7 +153,7 @@ func (l *Log) TurnOff() {
 	if l.failBackup(errSwitchedOff); l.state == off {
 		return
 	}
-	l.flushTurn() // before the gate hears no more of turns
+	l.flushTurn() // before the gate is no longer told of turns
 	l.detach()
 	l.state, l.rw.scheduled = off, false
 	l.w.finish()
@@ -187,7 +187,7 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 		l.flushTurn()
 		l.parts.Log.Notice("Calling fsync() on the AOF file.")
 	}
-	done := l.w.last() // a log that was just turned off is not on disk yet
+	done := l.w.last() // a log that was just turned off may not be on disk yet
 	return func(limit time.Duration) {
 		select {
 		case <-done:

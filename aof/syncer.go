@@ -13,19 +13,19 @@ import (
 // as the last one covered, if that has lately been quicker than a sync. Otherwise it would begin with the bytes of the
 // first client, and the other clients would wait for two syncs.
 type syncer struct {
-	due     bool      // a sync was asked for
-	syncing bool      // a sync is under way
+	due     bool      // a sync was requested
+	syncing bool      // a sync is running
 	began   time.Time // when it began
-	synced  int64     // the offset up to which the disk has the log
-	awaited int64     // a turn is told when synced has come so far; 0: none is
+	synced  int64     // the offset up to which the log is on disk
+	awaited int64     // a turn is told when synced reaches this offset; 0: none
 	blocked time.Time // when a sync began to keep bytes from the file; zero: none does
 
 	// The fields for aof.W5:
-	group   int64 // a sync that replies wait for waits until ready has come so far; 0: none waits
+	group   int64 // a sync with waiting replies waits until ready reaches this offset; 0: no wait
 	until   time.Time
-	back    int64         // ready, once as many bytes have come as the last sync let go; 0: they have
-	left    time.Time     // when it let them go
-	returns time.Duration // how long they take: the longest of late, less an eighth for each sync since
+	back    int64         // ready will reach it when as many bytes have come as the last sync released; 0: it has
+	left    time.Time     // when the last sync released the clients
+	returns time.Duration // how long they take to return: the longest of late, less an eighth for each sync since
 }
 
 // handover is what a sync costs beyond the disk's time: it wakes the goroutine, the loops and the monitor of Go's
@@ -39,7 +39,7 @@ func (y *syncer) letGo(ready, bytes int64, took time.Duration) {
 		y.came()
 	}
 	took += handover
-	y.returns = min(y.returns, 2*took) // a pause of the clients is soon forgotten
+	y.returns = min(y.returns, 2*took) // so that a pause of the clients is soon forgotten
 	y.back, y.left = ready+bytes, time.Now()
 	if y.returns < took {
 		y.group, y.until = y.back, y.left.Add(2*y.returns)

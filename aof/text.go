@@ -21,16 +21,16 @@ type text struct {
 	r        io.Reader
 	buf      []byte
 	from, to int
-	offset   int64 // in the file, of buf[from]
-	lines    int64 // before it
+	offset   int64 // offset of buf[from] in the file
+	lines    int64 // lines before buf[from]
 	ended    bool
-	second   int64 // of the last annotation; 0: there was none
-	until    int64 // Unix seconds: an annotation of a later one ends the text with errLater; 0: none does
-	strict   bool  // MULTI inside a transaction and EXEC outside of one are faults; a load passes over them
+	second   int64 // the last annotation's; 0: there was none
+	until    int64 // Unix seconds: a later annotation ends the text with errLater; 0: none does
+	strict   bool  // MULTI inside a transaction and EXEC outside of one are errors; a load ignores them
 
-	args  [][]byte // what commands are cut from
+	args  [][]byte // the memory from which commands are cut
 	units commands
-	torn  commands // with errTruncated: those of a transaction without an end
+	torn  commands // with errTruncated: the commands of a transaction without an end
 	where spot     // of the last fault
 }
 
@@ -39,8 +39,8 @@ type commands [][][]byte
 
 // A spot is a place in a file.
 type spot struct {
-	offset int64 // up to which the file is good
-	line   int64 // of the fault
+	offset int64 // the file is good up to here
+	line   int64 // the line of the fault
 	at     int64 // of the fault itself
 }
 
@@ -58,8 +58,8 @@ func (e unexpected) Error() string { return "Unexpected " + string(e) }
 // How many bytes a text reads at a time.
 const (
 	streamBuffer = 256 << 10
-	streamBatch  = 512     // commands that next gives out at once, a unit more perhaps
-	streamMost   = 1 << 40 // arguments of a command, and bytes of one: more than proto-max-bulk-len and memory admit
+	streamBatch  = 512     // commands that next returns at once, perhaps a unit more
+	streamMost   = 1 << 40 // bound of arguments and bytes of a command: more than proto-max-bulk-len and memory allow
 )
 
 func newText(r io.Reader) *text { return &text{r: r, buf: make([]byte, streamBuffer)} }
@@ -74,7 +74,7 @@ func (s *text) next() (commands, error) {
 		n, err := s.unit(s.buf[s.from:s.to])
 		switch {
 		case err != nil && len(s.units) > 0:
-			return s.units, nil // the fault comes with the next call
+			return s.units, nil // the next call returns the fault
 		case err != nil:
 			return nil, err
 		case n > 0:
@@ -154,7 +154,7 @@ func (s *text) unit(p []byte) (n int, err error) {
 		args, length, err := s.command(p[n:])
 		if err != nil {
 			s.where = spot{s.offset, s.line(p[:n]), s.offset + int64(n)}
-			s.units = s.units[:units] // none of an unit that is not whole
+			s.units = s.units[:units] // nothing of an incomplete unit
 			return 0, err
 		}
 		if length == 0 {

@@ -59,7 +59,7 @@ func (l *Log) serveWaits() {
 		}
 	}
 	for _, cl := range ready {
-		l.parts.Core.Wake(cl) // its reply ends the wait, and that forgets it
+		l.parts.Core.Wake(cl) // its reply ends the wait, which removes it here
 	}
 	l.awaitFirst()
 }

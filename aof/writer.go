@@ -30,19 +30,19 @@ type writer struct {
 	file     logFile
 	folder   *folder
 	manifest *manifest
-	latest   *rewriting // the last one that was prepared
-	made     *rewriting // the last one whose increment was made
+	latest   *rewriting // the last rewrite that was prepared
+	made     *rewriting // the last rewrite whose increment was made
 	runs     [][]byte   // memory for put
 
 	past     *history // nil: none is kept
 	pastOn   atomic.Bool
 	pastSize atomic.Int64 // bytes of files that only the history needs
-	pastFrom atomic.Int64 // the first moment that can be had back, Unix ms
-	pastAt   atomic.Int64 // what to add to an offset of the buffer for one of the history
+	pastFrom atomic.Int64 // the first moment that can be restored, Unix ms
+	pastAt   atomic.Int64 // converts an offset of the buffer into one of the history, by addition
 
 	rest   atomic.Int64 // DEBUG AOF-FLUSH-SLEEP, in nanos
 	backed atomic.Int64 // bytes in the buffer
-	cost   atomic.Int64 // its memory
+	cost   atomic.Int64 // the buffer's memory
 }
 
 func newWriter(l *Log, f *folder) *writer {
@@ -329,7 +329,7 @@ func (w *writer) closeFile() {
 		w.file.temp = false
 		f := w.folder
 		w.log.parts.Log.Notice("Removing the temp incr aof file %s in the background", f.temporaryIncr())
-		_ = f.disk.Remove(f.path(f.temporaryIncr())) // there is no data set for it
+		_ = f.disk.Remove(f.path(f.temporaryIncr())) // there is no data set for the file
 	}
 }
 

@@ -300,7 +300,7 @@ func TestRestoreNewer(t *testing.T) {
 		body    string
 		version int
 		kind    rdb.Kind
-		told    int // the version of what is told
+		told    int // the version of the propagated payload
 	}{
 		{"\x00\x01v", 15, rdb.KindString, 9},
 		{"\x00\x01v", 80, rdb.KindString, 9},
@@ -337,7 +337,7 @@ func TestRestoreNewer(t *testing.T) {
 			}
 			was := b.dumped("k")
 			b.run("restore", "again", ttl, string(told), "REPLACE")
-			if got := b.dumped("again"); got != was && c.kind != rdb.KindHash { // that gets another encoding
+			if got := b.dumped("again"); got != was && c.kind != rdb.KindHash { // the hash gets another encoding
 				t.Errorf("%q is %q, and %q where it was told", c.body, was, got)
 			}
 		}

@@ -106,7 +106,7 @@ type dumper struct {
 //
 // Errors: errDumpLong.
 func (d *dumper) dump(r *command.Reading, v value.Value) error {
-	const element = 16 // about the bytes of one
+	const element = 16 // the approximate size of an element
 	kind := codec.Kind(v, d.newest)
 	payload := []byte{byte(kind)}
 	if v.Type() == value.String {

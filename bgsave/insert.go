@@ -298,7 +298,7 @@ func (in *Into) setClock(r *rdb.Record, v value.Value) {
 		return
 	}
 	switch lfu := in.Space.Policy.LFU(); {
-	case !v.Exists(): // the key has expired, and the keyspace was not told to keep it
+	case !v.Exists(): // the key had expired, and the keyspace did not keep it
 	case !lfu && r.Idle != rdb.None:
 		in.Space.SetIdle(v, min(r.Idle, 1<<40)*1000)
 	case lfu && r.Freq != rdb.None:

@@ -464,7 +464,7 @@ func (l *loader) split(free <-chan *job, jobs chan<- *job) {
 // read reads a value that is not a string, if its kind is known. A packed value is checked here.
 func (j *job) read(r *rdb.Record) error {
 	if known, _ := codec.Known(r.Kind, r.Raw); !known {
-		return nil // the loader reports it when it comes to this record
+		return nil // the loader reports it when it reaches this record
 	}
 	ready, err := j.reader.Read(r.Kind, r.Raw)
 	switch {

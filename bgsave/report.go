@@ -77,12 +77,12 @@ func (r *Reporter) tick(now time.Time) {
 // A course is the progress of one load or save, from one tick to the next.
 type course struct {
 	active     bool
-	what       any       // the load or save: a save that follows at once is another one
+	what       any       // identifies the load or save, because another may follow at once
 	began      time.Time // when it was first seen
 	loggedAt   time.Time // when the log last had a line
 	done, work int64     // at the last look
 	start      int64     // done at the first look
-	moves      bool      // work has grown since the look before
+	moves      bool      // work has grown since the last look
 }
 
 // at updates the progress of a task that has done a part of total. work grows with every step. log reports whether a

@@ -34,7 +34,7 @@ func TestProgressIsShown(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	tick := func() { r.tick(now); now = now.Add(time.Second) }
 	tick()
-	shows() // nothing is under way
+	shows() // nothing is running
 	loading.Begin(1000)
 	tick()
 	shows("Loading: 0.0% +")
@@ -42,7 +42,7 @@ func TestProgressIsShown(t *testing.T) {
 	loading.LastKeysLoaded.Store(7)
 	tick()
 	shows("Loading: 10.0%, about 10 seconds to go, 7 keys so far +")
-	tick() // it stands still
+	tick() // the load makes no progress
 	shows("Loading: 10.0%, about 19 seconds to go, 7 keys so far")
 	for range 7 {
 		tick()
@@ -60,7 +60,7 @@ func TestProgressIsShown(t *testing.T) {
 	}
 	loading.Active.Store(false)
 	tick()
-	shows("") // it is over
+	shows("") // the load is over
 	tick()
 	shows()
 	saved.Total.Store(10)

@@ -72,7 +72,7 @@ func (s *Scale) Key(r *rdb.Record) (Weight, error) {
 		}
 	case r.Empty:
 		return Weight{}, nil
-	case !known(r): // of an unknown kind: count its bytes in the file
+	case !known(r): // a value of unknown kind counts as its bytes in the file
 		f := value.RootForm(value.Module, value.Raw, len(r.Key), volatile)
 		return Weight{f.Cost() + memory.GoodSize(len(r.Raw)), 1, value.Module, value.Raw}, nil
 	case !builds(r):

@@ -36,7 +36,7 @@ type Parts struct {
 	Streaming func() bool // a full synchronisation is running, which INFO shows as a save; nil: never
 	Settled   func()
 	Now       func() time.Time // nil: time.Now
-	Forks     func() int64     // other tasks for which the reference forks; nil: none
+	Forks     func() int64     // other tasks for which Redis forks; nil: none
 }
 
 // retryAfter is how long the save rules pause after a failed save.
@@ -61,12 +61,12 @@ type Scheduler struct {
 	lastSave   time.Time
 	lastTry    time.Time
 	failed     bool   // the last background save failed
-	why        string // of failed, in the system's words
-	rests      bool   // it was cut off because it kept too much memory; the next one waits as after a failure
+	why        string // why the last background save has failed, in the system's words
+	rests      bool   // the save was cut off because it kept too much memory; the next waits as after a failure
 	lastSpan   time.Duration
 	lastKept   int64 // greatest Retained during the last save
 	saves      int64
-	forks      int64 // background saves, for which the reference forks
+	forks      int64 // background saves, for which Redis forks
 	peak       int64 // greatest Retained so far
 
 	current atomic.Pointer[Progress] // progress of the current save

@@ -27,7 +27,7 @@ type Settings struct {
 	SaverConcurrency setting.Int
 	ModuleData       setting.Enum[ModuleData]
 	UnsupportedKeys  setting.Enum[UnsupportedKeys]
-	Version          setting.Enum[Version] // the newest RDB version that readers of our files know
+	Version          setting.Enum[Version] // the newest RDB version that readers of this server's files know
 	VersionCheck     setting.Enum[VersionCheck]
 }
 

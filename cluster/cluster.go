@@ -90,7 +90,7 @@ type Cluster struct {
 	settings *Settings
 	log      *logging.Logger
 
-	mu      sync.Mutex // guards the state and its decisions that are not carried out yet
+	mu      sync.Mutex // guards the state and its unfinished decisions
 	state   *state.State
 	renewed bool // settings have changed
 	saves   *state.Save

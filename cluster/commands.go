@@ -330,7 +330,7 @@ func (c *Cluster) failover(ctx *command.Context) error {
 	force, takeover := false, false
 	switch {
 	case len(ctx.Args) == 5 && command.Is(ctx.Args[2], "force") && command.Is(ctx.Args[3], "replicaid") &&
-		ctx.Client.Is(client.Primary): // a primary that ends has chosen its heir
+		ctx.Client.Is(client.Primary): // a primary that is ending has chosen its heir
 		if !c.isMe(string(ctx.Args[4])) {
 			ctx.Reply.OK()
 			return nil

@@ -17,7 +17,7 @@ type Local struct {
 	Space   *keyspace.Keyspace
 	Hub     *pubsub.Hub
 	Current *slots.Current
-	Moved   func() // the core and pub/sub go by another map now; turn only
+	Moved   func() // the core and pub/sub now use another map; turn only
 }
 
 // Keys returns the keyspace by slots.

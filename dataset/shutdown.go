@@ -24,10 +24,10 @@ type Shutdown struct {
 	asked   bool // a signal waits for the next tick, because DEBUG PAUSE-CRON holds ticks back
 	askedAs process.ShutdownMode
 	waiting bool
-	handing int64         // by Core.SteadyMs: the end of the wait for the heir; 0: none was told
+	handing int64         // end of the wait for the heir, by Core.SteadyMs; 0: no heir was told
 	handed  bool          // an heir has taken over
-	until   int64         // by Core.SteadyMs: the end of the wait for lagging replicas
-	refuse  []func(error) // what tells the clients in SHUTDOWN that it is given up
+	until   int64         // end of the wait for lagging replicas, by Core.SteadyMs
+	refuse  []func(error) // functions that tell clients in SHUTDOWN that it is given up
 	over    bool
 	Done    chan struct{} // closed when the process may end
 }
@@ -170,10 +170,10 @@ func (s *Shutdown) handOver() (waits bool) {
 	case s.handing != 0 && !s.handed && s.d.Follower.Following():
 		s.handed = true
 		s.d.Core.Unpause(engine.PauseShutdown)
-		return true // until the next tick: clients whose writes were held hear where to go
+		return true // until the next tick, so that clients with held writes learn where to go
 	case s.handed:
 		return false
-	case s.handing != 0: // an heir that has won ends its link before this node hears of it
+	case s.handing != 0: // an heir that has won closes its link before this node learns of it
 		return now < s.handing
 	case !s.handsOver():
 		return false
@@ -210,7 +210,7 @@ func (s *Shutdown) finish() bool {
 			return false
 		}
 	}
-	if s.handing != 0 && (s.d.Core.Loading() || s.d.holdsFiles()) { // of the new primary's copy
+	if s.handing != 0 && (s.d.Core.Loading() || s.d.holdsFiles()) { // a copy of the new primary's data
 		s.mode = s.mode&^process.ShutdownSave | process.ShutdownNoSave
 	}
 	endLog, ok := s.endLog()

@@ -57,7 +57,7 @@ func (l *Lane) shutdown(s *session) (err error) {
 		})
 	})
 	if !inTime {
-		l.End(s.cl.Conn) // the append-only file gets no more data
+		l.End(s.cl.Conn) // the append-only file gets no more effects
 	}
 	if err != nil {
 		return err

@@ -146,7 +146,7 @@ type Stats struct {
 	Waiting    int   // jobs in the queue
 	Running    int
 	Slices     int64 // calls of jobs by reclaimers
-	BusyNs     int64 // time in them
+	BusyNs     int64 // time spent in them
 	Spilled    int64 // jobs that found the queue full
 	TurnSlices int64 // slices that turns freed themselves
 }

@@ -18,7 +18,7 @@ type ClientLog struct {
 	Hub          *pubsub.Hub
 	Log          *logging.Logger
 	aclLog       acl.Log
-	LaneRefusals acl.Inbox // what the admin lane has refused
+	LaneRefusals acl.Inbox // calls that the admin lane has refused
 }
 
 // Line returns a client as log lines show it.

@@ -26,10 +26,10 @@ type Request struct {
 //
 // Ownership: the request's, until a handler sets Taken. Otherwise Release frees the memory after Serve.
 type Bulk struct {
-	Data    []byte      // the argument, Args[len(Args)-1]; while it arrives perhaps only room for its beginning
+	Data    []byte      // the argument, Args[len(Args)-1]; while it arrives, perhaps only a part of its memory
 	Ref     uint64      // memory.Ref of Data's first byte, for the core
 	Release func(*Bulk) // frees the memory; any goroutine
-	Taken   bool        // a handler has stored it
+	Taken   bool        // a handler has stored the memory
 }
 
 // A Batch holds the requests of one read of one connection, on their way through the core and back.

@@ -14,7 +14,7 @@ import "sync/atomic"
 // protocol.S3. The loop sets resting before its last look at its batches and at the turn. A holder returns batches, or
 // releases the turn, before it looks at resting. So at least one of the two sees what the other did.
 type Outbox struct {
-	first   atomic.Pointer[Batch] // published, the newest first
+	first   atomic.Pointer[Batch] // published batches, newest first
 	resting atomic.Bool
 	ring    func()
 }

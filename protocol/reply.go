@@ -229,7 +229,7 @@ func (r *Reply) Int(n int64) {
 		r.B = append(r.B, ':', byte('0'+n), '\r', '\n')
 		return
 	}
-	if uint64(n) < 1e8 { // the usual ones, with one check of the room
+	if uint64(n) < 1e8 { // the usual numbers, with one check of the room
 		const most = len(":12345678\r\n")
 		b := r.room(most)
 		text := b[len(b) : len(b)+most]
@@ -397,7 +397,7 @@ func (r *Reply) Join(other *Reply) {
 // its reply is sent with the rest. Lent pieces move, too.
 func (r *Reply) Cut(m Mark, other *Reply) {
 	if r.full {
-		other.full = true // the client of r will not read that either
+		other.full = true // the client of r will not read these either
 		r.Rollback(m)
 		return
 	}

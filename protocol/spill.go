@@ -39,7 +39,7 @@ func (r *Reply) grow(n int) {
 		r.B = slices.Grow(r.B, max(n, ChunkSize))
 		return
 	}
-	first := r.release == nil // otherwise the collector has to free it
+	first := r.release == nil // otherwise the collector must free it
 	if first {
 		if n += len(r.B); n > ChunkSize {
 			n = max(n, 2*len(r.B)) // it may have to be copied again, because there was no memory for a chunk

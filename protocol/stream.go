@@ -20,7 +20,7 @@ type stream struct {
 	head   []byte
 	count  int
 	bulk   *Bulk
-	size   int // of the argument
+	size   int // size of the argument
 	got    int
 	old    *Bulk // the earlier memory, until all of it is copied; usually nil
 	copied int
@@ -121,7 +121,7 @@ func (p *Parser) Streamed() (got, lent, twice int) {
 // Begun returns the argument's bytes so far, as far as they are contiguous. They lie in the bulk's memory.
 func (p *Parser) Begun() []byte {
 	got, _, _ := p.Streamed()
-	if old := p.stream.old; old != nil { // not all of it has moved
+	if old := p.stream.old; old != nil { // a part of it has not been copied yet
 		return old.Data[:min(got, len(old.Data))]
 	}
 	return p.stream.bulk.Data[:got]

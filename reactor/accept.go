@@ -31,13 +31,13 @@ type acceptor struct {
 	poll      int        // epoll
 	accepting sync.Mutex // while accept runs (reactor.A1)
 	ready     [64]unix.EpollEvent
-	logged    time.Time // when an accept error was last told
+	logged    time.Time // when an accept error was last logged
 
-	mu      sync.Mutex // before the fields below
+	mu      sync.Mutex // guards the fields below
 	current []*listener
 	begun   bool
 	closed  bool
-	damaged bool // a rebind has failed, and not all that was there could be opened again
+	damaged bool // a rebind has failed, and some old listeners could not be opened again
 }
 
 // acceptPause is how long a listener rests after the process ran out of descriptors or memory. A failed accept leaves
@@ -296,7 +296,7 @@ func (a *acceptor) close() {
 	closeAll(a.current)
 	a.current = nil
 	a.mu.Unlock()
-	a.accepting.Lock() // until the last accept is over
+	a.accepting.Lock() // waits until the last accept is over
 	defer a.accepting.Unlock()
 	if !again {
 		unix.Close(a.poll)

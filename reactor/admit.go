@@ -18,7 +18,7 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	if r.open.Add(1) > most {
 		r.open.Add(-1)
 		r.rejected.Add(1)
-		if !l.tls { // a client that waits for a handshake can read no word of ours
+		if !l.tls { // a client that waits for a handshake cannot read a message
 			send(fd, []byte(tooManyClients))
 		}
 		unix.Close(fd)

@@ -27,13 +27,13 @@ type frame struct {
 
 	// Used while the batch is away:
 	c        *conn
-	used     *protocol.Parser // that has parsed it
-	bytes    []byte           // begin with the batch's requests
-	parsed   int              // of bytes
-	round    int              // serveRounds continues with the next one
-	room     int              // of the host's buffer that bytes lie in, plus 1; 0: bytes are in buffer
-	events   uint32           // of the socket, not handled yet
-	mails    []mail           // for the connection, not read yet
+	used     *protocol.Parser // the parser that has parsed the batch
+	bytes    []byte           // they begin with the batch's requests
+	parsed   int              // how many of bytes were parsed
+	round    int              // serveRounds continues with the next round
+	room     int              // the host's buffer in which bytes lie, plus 1; 0: they lie in buffer
+	events   uint32           // events of the socket, not handled yet
+	mails    []mail           // mails for the connection, not read yet
 	outgrown [][]byte         // reply buffers that were too small
 }
 
@@ -45,7 +45,7 @@ func newFrame() *frame {
 
 const (
 	awayMost = 64  // batches of a loop that may be away; the next one waits for the turn
-	watching = 300 // looks at a published batch before the loop continues: less than a microsecond
+	watching = 300 // checks of a published batch before the loop continues: less than a microsecond
 )
 
 // offer lets the handler run the batch. If away is true, another goroutine may run it at any time, until bring.

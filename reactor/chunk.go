@@ -27,7 +27,7 @@ const (
 type chunkPool struct {
 	free  [9][][]byte // 4 KB … 1 MB
 	bytes int
-	most  int // bytes it keeps
+	most  int // bytes that it may keep
 }
 
 func (p *chunkPool) lease(n int) []byte {

@@ -34,24 +34,24 @@ type conn struct {
 	unix, loopback bool
 
 	life    life
-	known   bool // has given its password, or was not asked for one
+	known   bool // has authenticated, or did not have to
 	inReady bool // in loop.ready
 
-	readAt   int64         // nanos, when bytes of it were last read
-	batch    protocol.Mark // where the batch's reply begins in out.tail, while it is run
-	seenIn   int           // what usageIn, usageRoom and usageOut were set to
+	readAt   int64         // when its bytes were last read, in nanoseconds
+	batch    protocol.Mark // where the running batch's reply begins in out.tail
+	seenIn   int           // the last values of usageIn, usageRoom and usageOut
 	seenRoom int
 	seenOut  int
-	host     any    // the backend's own
-	away     *frame // of the batch that is away; nil: none is
+	host     any    // the backend's own data
+	away     *frame // of the batch that is away; nil: none
 
 	class     atomic.Uint32
-	lastMoved atomic.Int64 // when bytes last arrived or left, Unix ms
+	lastMoved atomic.Int64 // when bytes last arrived or were sent, Unix ms
 	usageIn   atomic.Int64 // bytes read and not served, and the free room after them
 	usageRoom atomic.Int64
-	usageLent atomic.Int64 // of both, what the handler has reserved
+	usageLent atomic.Int64 // the part of both that the handler has reserved
 	usageOut  atomic.Int64
-	usageIdle atomic.Int64 // what reply buffers have room for beyond usageOut
+	usageIdle atomic.Int64 // free room of reply buffers, beyond usageOut
 	usageOll  atomic.Int64
 }
 

@@ -254,7 +254,7 @@ func TestBigArgument(t *testing.T) {
 			io.WriteString(p, "\r\n"+command("PING"))
 		}()
 		p.expect("+OK\r\n+OK\r\n")
-		if h.taken.Load() != 1 || h.bulkFreed.Load() != h.reserved.Load()-1 { // the memory it grew out of has been given back
+		if h.taken.Load() != 1 || h.bulkFreed.Load() != h.reserved.Load()-1 { // the earlier memory was freed
 			t.Errorf("taken %d, freed %d of %d", h.taken.Load(), h.bulkFreed.Load(), h.reserved.Load())
 		}
 		if pooled := r.Stats().PooledBytes; pooled > 1<<20 {

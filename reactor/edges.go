@@ -26,7 +26,7 @@ type sockets struct {
 // A poller reports edges of descriptors.
 type poller interface {
 	Add(fd int) error       // for bytes and for the peer's end
-	AddWrites(fd int) error // for room to write, too. fd has been added
+	AddWrites(fd int) error // also for room to write; fd must have been added
 }
 
 // heldBytes bounds the input that is read from a held connection. The rest waits in the socket.
@@ -55,7 +55,7 @@ func (s *sockets) enter(c *conn) {
 	}
 	s.conns[c.fd] = c
 	c.open()
-	if c.tls != nil && c.life != lifeClosed { // which may hold requests already (reactor.S3)
+	if c.tls != nil && c.life != lifeClosed { // TLS may hold requests already (reactor.S3)
 		c.announced()
 		s.loop.later(c)
 	}

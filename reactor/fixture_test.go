@@ -43,15 +43,15 @@ type testHandler struct {
 	byName map[string]*testSession
 
 	receivers map[protocol.Loop][]protocol.Conn // FAN's receivers
-	stuck     chan struct{}                     // Reserve waits until it is closed; nil: it does not
+	stuck     chan struct{}                     // Reserve waits until it is closed; nil: no wait
 
 	opened, closed, malformed atomic.Int64
 	reserved, bulkFreed       atomic.Int64 // of Reserve
 	taken                     atomic.Int64
 	lent, lentFreed           atomic.Int64
 	refuse                    string
-	decided                   func(turn uint64) // is told of each turn, inside it
-	strangers                 bool              // clients are asked for a password; NAME gives it
+	decided                   func(turn uint64) // called for each turn, inside it
+	strangers                 bool              // clients must authenticate, which NAME does
 }
 
 type testSession struct {
@@ -65,7 +65,7 @@ type testSession struct {
 // A guest is a session whose client counts as unauthenticated until it has a name.
 type guest struct {
 	*testSession
-	named bool // its loop's only
+	named bool // only its loop uses it
 }
 
 func (g *guest) Limits() protocol.Limits {

@@ -23,7 +23,7 @@ type mark struct {
 	turn  uint64
 	bytes int
 	level uint8
-	reply bool // its bytes have replies that wait for replicas
+	reply bool // some of its bytes are replies that wait for replicas
 }
 
 // A wait is the condition for which bytes added to an output wait.
@@ -178,7 +178,7 @@ func (l *loop) enlist() {
 	k.mu.Unlock()
 	for _, c := range l.gated {
 		if len(c.out.marks) == 0 || !l.reactor.options.Gate.HoldsAt(c.out.marks[0].turn, c.out.marks[0].level) {
-			k.opened() // it may have opened before the loop was in the list
+			k.opened() // the gate may have opened before the loop was in the list
 			return
 		}
 	}
@@ -195,7 +195,7 @@ func (l *loop) passGate() {
 		switch {
 		case c.life == lifeClosed:
 		case c.away != nil:
-			c.out.gated = false // the flush after its batch looks again
+			c.out.gated = false // the flush after its batch checks again
 		case c.out.pass(gate, &l.replies):
 			if c.out.gated = false; !c.out.blocked {
 				c.markDirty()

@@ -74,8 +74,8 @@ func (h *gnetHost) ready(fd int, events uint32) {
 		l.endIteration()
 	case l.armed.Load():
 		h.gather.Wait()
-		_, now = l.wall.Now() // nowMs is that of the iteration's beginning
-	case len(l.ready) == 0 && h.gather.TurnNow(len(l.conns) == 1): // those with more to do have one place in an iteration
+		_, now = l.wall.Now() // nowMs is from the iteration's beginning
+	case len(l.ready) == 0 && h.gather.TurnNow(len(l.conns) == 1): // others have one place in an iteration
 		l.turn()
 	}
 	h.ends(now)

@@ -58,9 +58,9 @@ func newHandshakes(r *Reactor) *handshakes {
 type handshake struct {
 	of      *handshakes
 	conn    *conn
-	file    *os.File // the socket, as Go's own poller waits for it
+	file    *os.File // the socket, in the form for which Go's own poller waits
 	until   time.Time
-	holding bool // a slot
+	holding bool // it holds a slot
 }
 
 // begin starts c's handshake. It returns at once.

@@ -30,7 +30,7 @@ type input struct {
 	excess  *excess // an argument that is longer than the query-buffer limit
 
 	flow   flow
-	owes   bool // replies of requests that Serve has taken are still to come (Direct.Owe)
+	owes   bool // replies to requests that Serve has accepted are still to come (Direct.Owe)
 	replay bool // the next request to run is the parser's streamed one; goOn runs it
 }
 

@@ -14,7 +14,7 @@ import (
 func (c *conn) overLimit() bool {
 	r := c.loop.reactor
 	class := protocol.Class(c.class.Load())
-	if class == protocol.ClassReplica { // its stream waits elsewhere, and is limited there
+	if class == protocol.ClassReplica { // a replica's stream waits elsewhere, and is limited there
 		return false
 	}
 	limit := r.settings.Output.Get()[class]
@@ -123,7 +123,7 @@ func (c *conn) noteInput() {
 	n, room, lent := len(c.pending)-c.served, cap(c.pending)-len(c.pending), 0
 	if c.streaming() {
 		got, held, twice := c.parser.Streamed()
-		n, room = n+got, room+twice // memory that was lent and not filled costs nothing yet
+		n, room = n+got, room+twice // lent memory that is not filled costs nothing yet
 		if c.parser.Lent() {
 			lent = held
 		}

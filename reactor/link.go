@@ -19,7 +19,7 @@ type link struct {
 
 	readable bool // not netpoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // not netpoll: the peer is gone
-	writes   bool // gnet, epoll: the poller tells of room to write, too
+	writes   bool // gnet, epoll: the poller also reports room to write
 }
 
 // read reads once into p. full means that more bytes may be there. 0 bytes without an error mean that the peer has

@@ -15,15 +15,15 @@ import (
 // A listener is one listening socket.
 type listener struct {
 	fd    int
-	name  string // as the configuration has it
+	name  string // the address in the configuration
 	addr  string // "127.0.0.1:6379", "[::1]:6379", or a path
-	local string // LocalAddr of its connections; "": ask the socket, it listens on a wildcard
+	local string // LocalAddr of its connections; "": it listens on a wildcard, so ask the socket
 	unix  bool
 	tls   bool
 
-	closed  bool // under acceptor.mu, once it is an acceptor's
-	seconds int  // tcp-keepalive of what it accepts, 0 at first; for acceptor.accept, like mixed
-	mixed   bool // some that wait to be accepted may have another
+	closed  bool // guarded by acceptor.mu, once it belongs to an acceptor
+	seconds int  // tcp-keepalive of its accepted sockets, 0 at first; only acceptor.accept uses it, and mixed
+	mixed   bool // some connections that wait to be accepted may have another value
 }
 
 // ErrListen is the error of a Rebind that has already logged the causes.

@@ -31,11 +31,11 @@ type loop struct {
 
 	dirty  []*conn // with output to flush in this turn
 	gated  []*conn // with output that may not leave yet (reactor.G2)
-	leased int     // how many of them hold a buffer of replies: messages that many share take none
-	ready  []*conn // with more to do although their socket says nothing new
+	leased int     // how many of them hold a reply buffer: shared messages need none
+	ready  []*conn // with more to do, although no event announces it
 	spare  []*conn
-	ran    []sent // requests whose replies have yet to leave
-	readAt int64  // nanos, when the first bytes of this iteration were read; 0: none were
+	ran    []sent // requests whose replies are not sent yet
+	readAt int64  // when the first bytes of this iteration were read, in nanoseconds; 0: none were
 	nowMs  int64  // when this iteration, or its first batch's turn, began; 0: not read yet
 	wall   clock.Wall
 
@@ -45,7 +45,7 @@ type loop struct {
 	waiting atomic.Bool
 	armed   atomic.Bool
 
-	enlisted atomic.Bool // the gate's opening wakes the loop (reactor.G2)
+	enlisted atomic.Bool // the loop is woken when the gate opens (reactor.G2)
 
 	ended   bool // under mailMu: the mail is not read any more
 	held    int  // under mailMu: bytes that mail holds
@@ -55,12 +55,12 @@ type loop struct {
 
 	combiner protocol.Combiner // nil: batches are not published
 	outbox   *protocol.Outbox
-	away     []*frame // of the batches that are away
+	away     []*frame // frames of the batches that are away
 	frames   []*frame // spare ones
 
-	single bool // no other connection is on it
+	single bool // it has only one connection for its whole life
 	runner runner
-	atEnd  bool // turn reads the mail: no batch is under way
+	atEnd  bool // turn reads the mail: no batch is running
 
 	stopping bool
 	tally    tally
@@ -73,7 +73,7 @@ func newLoop(r *Reactor, id int) *loop {
 // A kit has the tools of a loop that no connection owns between turns.
 type kit struct {
 	*frame
-	parsers []*protocol.Parser // more of them
+	parsers []*protocol.Parser // spare ones
 	replies bufferPool
 	chunks  chunkPool
 }

@@ -9,15 +9,15 @@ import (
 // A mail is a request to a connection, from another goroutine or from the core in the middle of a batch.
 type mail struct {
 	kind  mailKind
-	c     *conn // nil: the loop itself is meant
+	c     *conn // nil: the mail is for the loop itself
 	turn  uint64
 	p     []byte
 	reply *protocol.Reply
 	fd    int
-	run   func() // mailRun
+	run   func() // for mailRun
 
-	to     []protocol.Conn // mailPostAll: the receivers
-	except protocol.Conn   // one of them that is left out, or nil
+	to     []protocol.Conn // for mailPostAll: the receivers
+	except protocol.Conn   // a receiver that is left out, or nil
 }
 
 // size returns how many bytes a mail holds.
@@ -123,7 +123,7 @@ func (l *loop) readMail(at *conn, turn uint64) {
 	l.mailMu.Lock()
 	mails := l.empty()
 	l.mail = l.read[:0]
-	l.read = nil // a handler may post and be read again below us: it then finds no second half
+	l.read = nil // a handler may post, so that readMail runs again inside this call: it then finds no second half
 	l.waiting.Store(false)
 	l.mailMu.Unlock()
 	l.handle(mails, at, turn)

@@ -21,7 +21,7 @@ func TestFullMailboxSlowsItsSender(t *testing.T) {
 			if loops[0] == loops[1] {
 				t.Fatal("both are on one loop")
 			}
-			peers[1].send("*2\r\n$4\r\nTAKE\r\n$1000000\r\n" + strings.Repeat("x", 1000)) // its loop waits in Reserve
+			peers[1].send("*2\r\n$4\r\nTAKE\r\n$1000000\r\n" + strings.Repeat("x", 1000)) // blocks its loop in Reserve
 			eventually(t, "a loop that is stuck", func() bool { return h.reserved.Load() == 1 })
 
 			const batch = 1000
@@ -31,7 +31,7 @@ func TestFullMailboxSlowsItsSender(t *testing.T) {
 			}
 			fan := func() time.Duration {
 				began := time.Now()
-				for range 3 { // a batch waits after its replies: the next one's come late
+				for range 3 { // a batch waits after its replies, so the next one's replies come late
 					peers[0].send(command("FAN"))
 					peers[0].expect("+FAN\r\n")
 				}

@@ -29,7 +29,7 @@ type netpollBackend struct {
 	pollers []netpoll.Poller
 	next    atomic.Uint32 // poller of the next connection
 
-	bell      int // eventfd: look whether the acceptor has closed
+	bell      int // eventfd: wakes the goroutine to check whether the acceptor has closed
 	accepting sync.WaitGroup
 
 	longReplies chunkStore // of all loops: the garbage collector may drop a kit, and unmaps nothing
@@ -116,7 +116,7 @@ func (b *netpollBackend) adopt(c *conn) {
 			c.close()
 			return
 		}
-		if c.tls != nil { // which may hold requests already (reactor.S3)
+		if c.tls != nil { // TLS may hold requests already (reactor.S3)
 			c.announced()
 			l.later(c)
 		}

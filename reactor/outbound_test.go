@@ -222,7 +222,7 @@ func TestDialThatFails(t *testing.T) {
 // A reactor that stops ends a connection that is being opened.
 func TestStopDuringDial(t *testing.T) {
 	withLoops(t, func(t *testing.T, b Backend, secure bool) {
-		silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+		silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and sends nothing
 		if err != nil {
 			t.Fatal(err)
 		}

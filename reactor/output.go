@@ -31,24 +31,24 @@ import (
 type output struct {
 	tail  protocol.Reply
 	queue []piece
-	head  int // queue[:head] has left
+	head  int // queue[:head] was sent
 	bytes int
-	idle  int // bytes of the queue's leased buffers that hold nothing
+	idle  int // unused bytes of the queue's leased buffers
 
 	marks []mark // bytes that may not leave yet (reactor.G1)
-	held  int    // bytes of it
-	gated bool   // in loop.gated
+	held  int    // bytes covered by marks
+	gated bool   // it is in loop.gated
 
-	dirty     bool      // in loop.dirty
+	dirty     bool      // it is in loop.dirty
 	blocked   bool      // the socket is full; the backend watches it
 	softSince time.Time // when bytes passed the soft limit; zero: it is below
 }
 
 // A piece is a run of bytes that does not grow any more.
 type piece struct {
-	b       []byte // what the kernel has yet to take
-	lease   []byte // the leased buffer b lies in, given back when the piece has left; nil if there is none
-	idle    int    // what lease has room for beyond what was sealed
+	b       []byte // the bytes that the kernel has not taken
+	lease   []byte // the leased buffer in which b lies, returned when the piece was sent; nil: none
+	idle    int    // unused bytes of lease beyond the sealed ones
 	release func() // of a lent piece, or a chunk
 }
 
@@ -58,8 +58,8 @@ const (
 	replyKeep   = 256 << 10 // a buffer that grew past this is left to the garbage collector
 	replyPooled = 8 << 20   // bytes of idle buffers a loop keeps
 	pieceCopy   = 8 << 10   // a post shorter than this is copied into a tail that holds replies
-	postPieces  = 16        // pieces that may wait before short posts share a buffer: each costs more than itself
-	flushBound  = 1 << 20   // bytes one connection may send before the loop looks at the others
+	postPieces  = 16        // pieces that may wait before short posts share a buffer, which then costs less
+	flushBound  = 1 << 20   // bytes that one connection may send before the loop serves the others
 	iovBound    = 64        // pieces in one writev
 )
 
@@ -227,9 +227,9 @@ type flushed uint8
 
 const (
 	flushedAll  flushed = iota // nothing is left
-	flushedSome                // the kernel took its share of this iteration; more may go at once
+	flushedSome                // the kernel took this iteration's share; more may go at once
 	flushedFull                // the socket is full
-	flushedHeld                // what is left may not leave yet
+	flushedHeld                // the rest may not leave yet
 	flushedDead                // the peer is gone
 )
 

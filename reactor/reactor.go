@@ -28,7 +28,7 @@ type Backend int
 
 const (
 	Gnet    Backend = iota // github.com/panjf2000/gnet
-	Epoll                  // a raw loop of our own
+	Epoll                  // a loop without a library
 	Netpoll                // github.com/cloudwego/netpoll: a goroutine per readiness
 	IOUring                // the kernel's io_uring
 )
@@ -61,7 +61,7 @@ type Options struct {
 	Backlog    int      // tcp-backlog; 0 means 511
 	UnixSocket string   // "": none
 	UnixPerm   uint32   // 0: what the umask leaves
-	UnixGroup  string   // "": that of the process
+	UnixGroup  string   // "": the group of the process
 	Mark       int      // socket-mark-id; 0: none
 
 	// TLS is the configuration for connections to TLSPort. SetTLS replaces it. TLS is not copied, and must not change.
@@ -305,7 +305,7 @@ type Stats struct {
 	ThreadedReads     int64  // io_threaded_reads_processed: on loops beyond the first
 	ThreadedWrites    int64  // io_threaded_writes_processed
 	PooledBytes       int64  // idle buffers
-	MailBytes         int64  // what mailboxes hold that no loop has read yet; a message for many counts once a loop
+	MailBytes         int64  // unread bytes in mailboxes; a message for many counts once for each loop
 }
 
 // Stats returns the counts. Any goroutine.

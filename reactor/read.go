@@ -49,7 +49,7 @@ func (c *conn) readOnce(buffer []byte) (n int, full bool, errno unix.Errno) {
 	}
 	c.readIntoBulk(min(n, len(room)))
 	if behind := n - len(room); behind > 0 {
-		c.loop.tally.reads-- // it was one
+		c.loop.tally.reads-- // both counted as reads, but they were one
 		c.traffic(buffer[:behind])
 	}
 	return n, full, 0

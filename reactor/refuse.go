@@ -17,7 +17,7 @@ func (o *output) refuse(pool *bufferPool, n int, gate *protocol.Gate) (now int) 
 	o.seal(pool)
 	rest := o.setAside(o.bytes - o.held)
 	var made []byte
-	var empty []piece // keep the memory of what is replaced; bytes that may leave can lie in it, and leave first
+	var empty []piece // keep the memory of replaced pieces: bytes that may leave can lie in it, and are sent first
 	refused := 0
 	var s scan.Scanner
 	for left := n; left > 0; {

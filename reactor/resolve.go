@@ -19,7 +19,7 @@ type names struct {
 type resolved struct {
 	addr  netip.Addr
 	err   error
-	until time.Time // later it is asked for again
+	until time.Time // when it must be looked up again
 }
 
 // namesLast is how long answers are valid: from Resolve to its Rebind, and to a second Rebind that undoes the first.
@@ -52,7 +52,7 @@ func (r *Reactor) Resolve(hosts []string) {
 	if n.found == nil {
 		n.found = map[string]resolved{}
 	}
-	for host, answer := range found { // beside what another has just asked for
+	for host, answer := range found { // keeps the results of other calls
 		answer.until = time.Now().Add(namesLast)
 		n.found[host] = answer
 	}

@@ -51,7 +51,7 @@ func (c *conn) OnTraffic(data []byte) {
 	if c.away != nil {
 		return
 	}
-	c.moved() // now that a turn may have read the clock
+	c.moved() // after a turn may have read the clock
 	c.noteInput()
 }
 
@@ -94,7 +94,7 @@ func (c *conn) servePending() {
 	}
 	rest := c.serve(c.pending[c.served:], false)
 	if c.life == lifeClosed {
-		return // close has given the chunk back
+		return // close has returned the chunk
 	}
 	c.served = len(c.pending) - len(rest)
 	c.drained()
@@ -118,7 +118,7 @@ func (c *conn) serveRounds(p *protocol.Parser, buf []byte, round int, lent bool)
 		p.Limits = c.limits()
 		n, err := p.Parse(buf)
 		if err != nil {
-			p.Reset() // it may be the loop's, and the next connection's
+			p.Reset() // it may belong to the loop, and serve the next connection
 			if c.malformed(err) {
 				c.own(p)
 				return buf

@@ -65,7 +65,7 @@ var (
 
 // parseOutputLimits reads "class hard soft seconds" any number of times. Classes that are not named keep their limits.
 func parseOutputLimits(args []string, old OutputLimits, _ setting.How) (OutputLimits, error) {
-	if len(args)%4 != 0 { // CONFIG SET to nothing changes nothing
+	if len(args)%4 != 0 { // CONFIG SET with an empty value changes nothing
 		return old, errLimitArguments
 	}
 	for ; len(args) > 0; args = args[4:] {

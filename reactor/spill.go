@@ -21,7 +21,7 @@ const (
 // because a chunk may be returned by another kit than the one that lent it. Any goroutine.
 type chunkStore struct {
 	mu    sync.Mutex
-	spare [][]byte // the one used last at the end
+	spare [][]byte // the most recently used chunk is at the end
 	idle  int      // spare[:idle] was not used since the last age
 	aging bool     // age will run
 }

@@ -33,8 +33,8 @@ type tlsLink struct {
 	conn *tls.Conn
 	of   *link
 
-	shaking *handshake // nil: it is over
-	drained bool       // the socket has brought less than was asked for since its last event
+	shaking *handshake // nil: the handshake is over
+	drained bool       // since its last event, the socket has brought less than was asked for
 	unsent  []byte     // encrypted, and not taken by the socket
 }
 
@@ -68,7 +68,7 @@ func (t *tlsLink) read(p []byte) (n int, full bool, errno unix.Errno) {
 		case err == errNothing:
 			return n, false, 0
 		default:
-			return n, n > 0, 0 // the next read shows the end again
+			return n, n > 0, 0 // the next read finds the end again
 		}
 	}
 	return n, true, 0
@@ -90,7 +90,7 @@ func (t *tlsLink) Read(p []byte) (int, error) {
 		case n == 0:
 			return 0, io.EOF
 		default:
-			t.drained = n < len(p) && !t.of.hungUp // of a peer that is gone no event tells again
+			t.drained = n < len(p) && !t.of.hungUp // no event announces the bytes of a peer that is gone
 			return n, nil
 		}
 	}
@@ -111,7 +111,7 @@ func (t *tlsLink) Write(p []byte) (int, error) {
 		p = p[n:]
 	}
 	if len(t.unsent)+len(p) > unsentMost {
-		return 0, io.ErrShortWrite // a peer that asks for answers and reads none
+		return 0, io.ErrShortWrite // the peer demands replies and does not read them
 	}
 	t.unsent = append(t.unsent, p...)
 	return whole, nil

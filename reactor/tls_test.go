@@ -181,7 +181,7 @@ func TestStopEndsHandshakes(t *testing.T) {
 	underTLS(t, func(t *testing.T, b Backend) {
 		r, addr := serveHandler(t, newTestHandler(), Options{Backend: b})
 		for range Handshakers() {
-			r.shaking.slots <- struct{}{} // the one that computes takes for ever
+			r.shaking.slots <- struct{}{} // the handshake that computes takes for ever
 		}
 		for range 10 {
 			go tls.Client(dialBare(t, addr), clientTLS()).Handshake()

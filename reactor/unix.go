@@ -62,7 +62,7 @@ func setRights(path string, perm uint32, group string) error {
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return nil // not there, or bind will say what is wrong
+		return nil // it does not exist, or bind will report what is wrong
 	}
 	if info.Mode()&os.ModeSocket == 0 {
 		return fmt.Errorf("bind: %s is in the way and not a socket", path)

@@ -61,7 +61,7 @@ const keptMost = 2
 // The upper bits of a completion's user are the kind of its request. The lower ones are a socket and its serial number,
 // or an index in sends.
 const (
-	ofNothing = iota // cancelled, closed, or seen to already
+	ofNothing = iota // cancelled, closed, or handled already
 	ofReceive
 	ofEvents
 	ofRoom
@@ -95,7 +95,7 @@ func newUringHost(l *loop) (ownHost, error) {
 
 func (h *uringHost) lead(a *acceptor) error {
 	h.door.leads.Store(a)
-	h.loop.notify() // which has it watched
+	h.loop.notify() // its turn watches the socket again
 	return nil
 }
 
@@ -240,7 +240,7 @@ func (h *uringHost) enter(c *conn) {
 	c.open()
 	switch {
 	case c.life == lifeClosed:
-	case c.tls != nil: // which may hold requests already (reactor.S3)
+	case c.tls != nil: // TLS may hold requests already (reactor.S3)
 		h.watchEvents(s)
 		c.announced()
 		h.loop.later(c)
@@ -320,7 +320,7 @@ func (h *uringHost) receivedLast(s *uringSocket, result int) {
 		h.watchEvents(s)
 	}
 	switch {
-	case result > 0 && c.flow == flowing && c.isOpen(): // it has brought its share
+	case result > 0 && c.flow == flowing && c.isOpen(): // it has brought its share of bytes
 		h.receive(s)
 	case result > 0, errno == unix.ECANCELED, errno == unix.ENOBUFS, errno == unix.EINVAL && h.ring.Unbind():
 		c.announced() // a read finds more, and receives again if it does not
@@ -342,7 +342,7 @@ func (h *uringHost) serve(s *uringSocket, k kept, rest bool) {
 	c := s.c
 	c.OnTraffic(h.ring.Buffers.Bytes(k.buffer, k.n))
 	if c.away != nil {
-		c.away.room = k.buffer + 1 // takeBack gives it
+		c.away.room = k.buffer + 1 // takeBack returns the buffer
 		return
 	}
 	h.ring.Buffers.Give(k.buffer)

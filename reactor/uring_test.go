@@ -111,7 +111,7 @@ func TestConnectionsShareTheRingsBuffers(t *testing.T) {
 	for round := range 3 {
 		for _, p := range peers {
 			p.send(command("ECHO", fmt.Sprint(round)))
-			p.send(command("ECHO", fmt.Sprint(round))) // comes while the first is away
+			p.send(command("ECHO", fmt.Sprint(round))) // it arrives while the first request is away
 		}
 		if round == 0 {
 			eventually(t, "batches that are away", func() bool { return h.away() >= awayMost })

@@ -99,7 +99,7 @@ func (c *conn) flushed(n int, result flushed) {
 			return
 		}
 		c.become(lifeOrphaned)
-		l.later(c) // which closes it
+		l.later(c) // goOn closes it
 	}
 	c.noteOutput()
 }

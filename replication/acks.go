@@ -35,19 +35,19 @@ type acks struct {
 	gate     *protocol.Gate
 
 	on      bool
-	halted  bool // the server ends
+	halted  bool // the server is ending
 	fresh   bool // the turn has effects
 	need    int64
 	entries []ackEntry
 	first   int // the number of entries[0], counted from the beginning
 	levels  [protocol.AckLevels + 1]ackLevel
-	offsets []int64   // serve's memory
-	counted []Address // the replicas in offsets
+	offsets []int64   // memory for serve
+	counted []Address // the replicas whose offsets are in offsets
 
-	askedAt    int64 // need when the replicas were last asked; -1: it has not been asked for
+	askedAt    int64 // need when the replicas were last asked; -1: need was not asked for
 	askedNanos int64
-	answered   bool // a replica has answered that
-	progress   bool // a replica has said more than before
+	answered   bool // a replica has answered the last request
+	progress   bool // a replica has acknowledged more than before
 
 	timeouts, degradations uint64
 }
@@ -63,16 +63,16 @@ type ackEntry struct {
 type ackLevel struct {
 	next     int   // the number of its first entry that has neither passed nor failed
 	acked    int64 // the greatest offset that enough replicas have; -1: none
-	degraded bool  // replies go without waiting, until acked has reached since
+	degraded bool  // replies leave without waiting, until acked has reached since
 	since    int64
 	failing  bool // replies have failed, and acked has not reached need since
 }
 
 const (
-	askGap      = 100 * time.Microsecond // between two questions to the replicas, while one is not answered
-	askAgainMs  = 100                    // a question that brought nothing is asked again
+	askGap      = 100 * time.Microsecond // between two requests to the replicas, while one is not answered
+	askAgainMs  = 100                    // a request without a result is repeated after this
 	noteEveryMs = 10                     // how precisely the waits of reads are timed
-	entriesMost = 1 << 16                // past it, later turns share the last entry, and wait a little longer
+	entriesMost = 1 << 16                // beyond that, later turns share the last entry, and wait a little longer
 )
 
 func newAcks(s *stream, o *roster) *acks {
@@ -226,8 +226,8 @@ func (a *acks) ask() {
 	now := a.core.Nanos()
 	since := time.Duration(now - a.askedNanos)
 	switch {
-	case a.need > a.askedAt && (a.answered || since >= askGap): // for effects that no question was about
-	case a.answered && a.progress: // for disks that are further by now
+	case a.need > a.askedAt && (a.answered || since >= askGap): // for effects that no request covers
+	case a.answered && a.progress: // for disks that may have synced more by now
 	case since >= askAgainMs*time.Millisecond:
 	default:
 		return
@@ -301,7 +301,7 @@ func (a *acks) settle(level int) (moved bool) {
 		a.recovered(level)
 	case moved && l.next < a.first+len(a.entries):
 		a.gate.PassLevel(level, a.entries[l.next-a.first].turn)
-	case moved: // the rest is this turn's
+	case moved: // the others are this turn's
 		a.gate.PassLevel(level, a.core.TurnNumber())
 	}
 	return moved
@@ -348,7 +348,7 @@ func (a *acks) drop() {
 	if n := next - a.first; n > len(a.entries)/2 {
 		last := a.entries[len(a.entries)-1]
 		a.entries = append(a.entries[:0], a.entries[n:]...)
-		if a.first = next; len(a.entries) == 0 { // reads look at its time
+		if a.first = next; len(a.entries) == 0 { // the time of reads depends on it
 			a.entries, a.first = append(a.entries, last), next-1
 		}
 	}

@@ -21,12 +21,12 @@ import (
 // Blocks are mapped memory outside the Go heap. Their pages take memory only once they are written. Turn only.
 type backlog struct {
 	blocks []*block
-	spare  *block // one that was emptied last: in steady state no block is mapped
+	spare  *block // the block that was emptied last: in steady state no block is mapped
 	limit  int64
-	floor  int64 // everything after this offset is kept; noFloor: what the limit allows
+	floor  int64 // everything after this offset is kept; noFloor: only limit counts
 	length int64
 	end    int64  // the stream's offset after the last byte
-	spool  *spool // takes the blocks that are dropped; nil: they are freed
+	spool  *spool // gets the dropped blocks; nil: they are freed
 }
 
 // blockBytes is the size of a block, which is mapped as a whole.

@@ -27,8 +27,8 @@ type census struct {
 	retry    func() // begins the full synchronisations that are due
 
 	parser    protocol.Parser  // of effects that may be special
-	specialAt int64            // where the last special effect begins in the stream, counted from 1; 0: there was none
-	tooOld    map[Address]bool // replicas closed because of one: they need a full copy
+	specialAt int64            // offset of the last special effect in the stream, counted from 1; 0: there was none
+	tooOld    map[Address]bool // replicas closed because of such an effect: they need a full copy
 }
 
 // refusalRest is how many ms a refused replica waits before it may try again.
@@ -39,7 +39,7 @@ const refusalRest = 30_000
 func (s *census) askRead(r *replica) {
 	r.asked = true
 	if r.port == 0 || r.rdbOnly {
-		r.answered = true // no server: redis-cli, or a program that takes the stream
+		r.answered = true // not a server: redis-cli, or a program that reads the stream
 		return
 	}
 	address := net.JoinHostPort(r.host(), strconv.Itoa(r.port))
@@ -75,7 +75,7 @@ func (s *census) spotEffect(db int, effect []byte) {
 		return
 	}
 	switch string([]byte{effect[at] &^ 0x20, effect[at+1] &^ 0x20}) {
-	case "XA", "XC", "XI": // others begin so, too
+	case "XA", "XC", "XI": // other commands begin so, too
 		if !mayNameMessage(effect[at:]) {
 			return
 		}
@@ -175,7 +175,7 @@ func (s *census) searched(r *replica, x Find, found bool, at int64) {
 	s.settings.Log.Warning("Full synchronization with replica %s of version %s refused: %s", r.name(), r.version, x)
 	r.refusal = "-ERR Full synchronization refused: " + x.String() + "\r\n"
 	if r.psync {
-		r.cl.Conn.Post(s.core.TurnNumber(), []byte(r.refusal)) // it then asks by SYNC, and that waits
+		r.cl.Conn.Post(s.core.TurnNumber(), []byte(r.refusal)) // the replica then asks by SYNC, which waits
 	}
 }
 

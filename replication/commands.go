@@ -94,7 +94,7 @@ func (e *Ends) sync(c *command.Context) error {
 		return errFiltered
 	}
 	e.feed.settings.Log.Notice("Replica %s asks for synchronization", r.name())
-	r.eof = r.eof && r.rdbOnly // a replica that uses SYNC never says that it has loaded the view
+	r.eof = r.eof && r.rdbOnly // a replica that uses SYNC never reports that it has loaded the view
 	e.feed.request(r)
 	return nil
 }
@@ -137,7 +137,7 @@ func (e *Ends) resync(c *command.Context) error {
 		e.feed.refused++
 	}
 	r.psync = true
-	if !c.Client.Is(client.Blocked) { // else c.Reply leaves after the first bytes of the copy
+	if !c.Client.Is(client.Blocked) { // otherwise c.Reply is sent after the first bytes of the copy
 		r.answer = c.Reply
 	}
 	e.feed.request(r)
@@ -324,7 +324,7 @@ func (e *Ends) replicaOf(c *command.Context) error {
 		f.parts.Notices.Moved(of.Host, of.Port)
 	}
 	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
-		f.known = false // what this transaction writes is in no stream; only a full copy makes the two servers equal
+		f.known = false // the writes of this transaction are in no stream; only a full copy makes the two servers equal
 	}
 	f.parts.Log.Notice("REPLICAOF %s:%d enabled (user request from '%s')", of.Host, of.Port, describe(c.Client))
 	c.Reply.OK()

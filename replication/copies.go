@@ -20,7 +20,7 @@ type copies struct {
 	roster   *roster
 	census   *census
 	saver    Saver
-	groups   [2]*group // under way, by groupOf; nil: none
+	groups   [2]*group // running groups, by groupOf; nil: none
 
 	fullSyncs uint64
 }
@@ -71,7 +71,7 @@ func (c *copies) request(r *replica) {
 func (c *copies) startDue() {
 	c.core.Between(func() {
 		if c.core.Loading() || c.core.Importing() {
-			return // half a data set is not for replicas, and a copy lacks the keys of a move (slotmove.T3)
+			return // replicas must not get half a data set, and a copy lacks the keys of a move (slotmove.T3)
 		}
 		for place := range c.groups {
 			if c.groups[place] == nil {

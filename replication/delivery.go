@@ -88,7 +88,7 @@ func (o *roster) limitLag(r *replica) {
 		o.outLimit++
 		o.settings.Log.Warning("Client id=%d addr=%s scheduled to be closed ASAP for overcoming of output buffer limits.",
 			r.cl.ID, r.cl.Conn.RemoteAddr())
-		r.at = live // the backlog need not keep what it lacks
+		r.at = live // the backlog need not keep its missing bytes
 		o.keepNeeded()
 		o.core.Kill(r.cl, false)
 	}
@@ -98,8 +98,8 @@ func (o *roster) limitLag(r *replica) {
 func (o *roster) watch(nowMs int64) {
 	limit := o.settings.Timeout.Get() * 1000
 	for _, r := range o.replicas {
-		o.limitLag(r)            // the soft limit counts time, too
-		if r.state == awaitAck { // it loads, and sends blank lines
+		o.limitLag(r)            // the soft limit depends on time, too
+		if r.state == awaitAck { // it is loading, and sends blank lines
 			if at := r.cl.Conn.LastActive(); at != r.activeMs {
 				r.activeMs, r.blankMs = at, nowMs
 			}
@@ -147,7 +147,7 @@ func (o *roster) postNext(r *replica) int {
 	if !r.isHere() || log == nil || r.at == live {
 		return 0
 	}
-	if r.at < log.begin() || r.at > log.end { // there was no memory for it, or it is another history's
+	if r.at < log.begin() || r.at > log.end { // there was no memory for it, or it belongs to another history
 		o.lose(r)
 		return 0
 	}
@@ -228,7 +228,7 @@ func (o *roster) catchUp(r *replica) {
 // pieces are the buffers into which one catchUp reads the disk. Their number is bounded, because bytes on their way to
 // a busy loop count as sent.
 type pieces struct {
-	free chan []byte // what the connection has sent
+	free chan []byte // buffers whose bytes were sent
 	made int
 }
 
@@ -268,7 +268,7 @@ func fill(piece []byte, reader *segments.Reader) (filled []byte, err error) {
 func (o *roster) postRead(r *replica, log *segments.Log, at int64, piece []byte, free *pieces, err error) {
 	if o.stream.spool.log != log {
 		free.giveBack(piece)
-		return // another history's, perhaps
+		return // perhaps of another history
 	}
 	if !r.isHere() || r.at != at || len(piece) == 0 {
 		free.giveBack(piece)

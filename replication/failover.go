@@ -172,7 +172,7 @@ func (x *failover) answered(accepted bool) {
 func (x *failover) abort(why string) {
 	x.log.Notice("Aborting failover: %s", why)
 	if x.stage == failoverUnderWay {
-		x.follower.Promote() // tells the clients
+		x.follower.Promote() // this informs the clients
 	} else {
 		x.follower.parts.Notices.FailedOver()
 	}
@@ -213,7 +213,7 @@ func (x *failover) takeOver(c *command.Context, resync func(*command.Context) er
 		return err
 	}
 	c.Core.Block(c, command.Wait{
-		Busy:  true, // only the connection's end ends this wait from outside
+		Busy:  true, // from outside, only the end of the connection ends this wait
 		Again: func(c *command.Context) int64 { return c.Now + 1 },
 		Retry: func(c *command.Context) error {
 			done, err := try(c)

@@ -31,7 +31,7 @@ type socket struct {
 	closed  bool
 	resumed int
 	class   protocol.Class
-	unsent  int // what Usage tells
+	unsent  int // the unsent bytes that Usage returns
 }
 
 func (s *socket) FD() int            { return 3 }
@@ -118,7 +118,7 @@ type scribe struct {
 	prepared func() // nil: not counted
 
 	holds  Forms
-	clean  bool // though none of them is there any more
+	clean  bool // no form is in the data any more
 	valkey bool // the last copy was asked for in Valkey's form
 }
 
@@ -459,7 +459,7 @@ func TestStreamIsKeptOnce(t *testing.T) {
 	writer, _ := p.arrive()
 	var late []*client.Client
 	for i := range 5000 {
-		if i%1500 == 0 { // its view has left, and it never says that it has loaded it
+		if i%1500 == 0 { // its view was sent, and it never reports that it has loaded it
 			cl, _ := p.arrive()
 			p.do(cl, "REPLCONF capa eof")
 			p.do(cl, "PSYNC ? -1")

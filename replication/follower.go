@@ -31,17 +31,17 @@ type Follower struct {
 
 	link    Link
 	wire    *upstream      // the connection; nil: none
-	primary *client.Client // runs the stream; nil: no stream flows
+	primary *client.Client // runs the stream; nil: not connected
 	on      bool           // this server is a replica
-	known   bool           // the data are a primary's, up to the feed's offset: it may be asked to continue there
-	db      int            // the stream's database, while known and no stream flows
-	refusal string         // why the log last said that the stream stops
+	known   bool           // the data are a primary's, up to the feed's offset, so it may be asked to continue there
+	db      int            // the stream's database, while known and not connected
+	refusal string         // why the stream stopped, by the last log line
 	onDisk  diskMarks
-	over    func(accepted bool) // told how a primary took a PSYNC that asked it to take over
+	over    func(accepted bool) // called when a primary has accepted or refused a PSYNC that asked it to take over
 	connect func(host string, port int) *upstream
 
 	taking    sync.Mutex   // held around Load
-	copied    atomic.Int64 // bytes read of the full copy
+	copied    atomic.Int64 // bytes that were read of the full copy
 	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
 
@@ -58,7 +58,7 @@ type FollowerParts struct {
 	Dial       Dialer
 	Port       func() int       // where this server listens
 	Changed    func()           // called when the role changes, or the link goes up or down; turn only
-	Fatal      func(why string) // ends the process: the data are no longer the primary's, and settings forbid that
+	Fatal      func(why string) // ends the process, because the data differ from the primary's and settings forbid it
 	PatienceMs func() int64     // repl-timeout
 	Log        Logger
 	Notices    *maintenance.Notices // clients that want to hear of failovers; nil: none
@@ -79,7 +79,7 @@ type Copy struct {
 	Stream io.Reader // exactly the RDB stream; with a Mark, the stream, the mark, and perhaps more
 	Size   int64     // of the stream; -1: it ends with Mark
 	Mark   string
-	Same   bool // it is of the same history as the data here
+	Same   bool // it is of the same history as the present data
 }
 
 // NewFollower returns the follower of a server that follows no other.
@@ -138,7 +138,7 @@ func (f *Follower) Follow(of Address) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
 	if !f.on {
-		f.known, f.db = true, 0 // of may have followed this server, and can then continue from here
+		f.known, f.db = true, 0 // the server `of` may have followed this server, and can then continue from here
 		f.core.UnblockAll(func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool) {
 			switch {
 			case f.parts.Clustered || !onKeys:
@@ -165,7 +165,7 @@ func (f *Follower) Promote() {
 	f.feed.branch()
 	f.parts.Log.Notice("Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
 		f.feed.ID2, f.feed.secondOffset, f.feed.ID)
-	f.feed.dismiss() // they come back, learn the new name and continue
+	f.feed.dismiss() // they reconnect, learn the new name and continue
 	f.feed.lead()
 	f.core.SetReplica(false)
 	f.feed.acks.start()
@@ -215,7 +215,7 @@ func (r reply) Public() string {
 // Diverged notes that a command of the primary, or of a replica, has failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	if cl.Is(client.Importing) {
-		return // of a move's source: cluster/slotmove
+		return // a client of a move's source: cluster/slotmove
 	}
 	f.errors++
 	name := "?"
@@ -323,7 +323,7 @@ func (f *Follower) taken(w *upstream, db int) {
 		id, offset = newID(), 0
 	}
 	f.feed.restart(id, offset)
-	f.onDisk = nil // of another stream
+	f.onDisk = nil // marks of another stream
 	f.adopt(db)
 	f.link.Taken(f.core.SteadyMs())
 	f.parts.Changed()
@@ -356,7 +356,7 @@ func (o outside) HangUp() {
 	w.Close(false)
 	if cl := o.primary; cl != nil {
 		cl.Flags |= client.CloseASAP
-		o.core.Dismiss(cl) // Gone follows
+		o.core.Dismiss(cl) // this calls Gone
 	}
 }
 

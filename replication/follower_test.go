@@ -339,7 +339,7 @@ func TestTakeOverAwaitsTheStream(t *testing.T) {
 	})
 	t.Run("and they never come", func(t *testing.T) {
 		p, _, asker, answers := begin(t)
-		p.Do(func() { p.settings.SyncDelay.Set(1) }) // PSYNC has no answer yet, and its client waits no longer
+		p.Do(func() { p.settings.SyncDelay.Set(1) }) // PSYNC has no reply yet, and its client waits no longer
 		p.waitFor("the promotion", func() bool { return !p.follower.Following() && !asker.Is(client.Blocked) })
 		p.waitFor("the copy", func() bool {
 			p.feed.Tick(p.SteadyMs() + 1100)

@@ -23,7 +23,7 @@ const (
 	payload14
 	payload15
 	payload80 // a payload of Valkey 9
-	Messages  // a stream's memory of producers' messages: Redis knows it from 8.6 on
+	Messages  // message names that a stream remembers of producers: Redis knows them since 8.6
 
 	payloads = payload11 | payload12 | payload13 | payload14 | payload15 | payload80
 )
@@ -175,7 +175,7 @@ func FormsOf(kind rdb.Kind) Forms {
 		return Blooms
 	case kind == rdb.KindHash2:
 		return FieldDeadlines | valkeyFields
-	case kind.Since() == rdb.KindHashTTL.Since(): // later kinds are in no data of ours
+	case kind.Since() == rdb.KindHashTTL.Since(): // no data here have later kinds
 		return FieldDeadlines | redisFields
 	}
 	return 0

@@ -10,7 +10,7 @@ import (
 // remembers the offset up to which the old name is valid.
 type history struct {
 	ID           string // 40 hex digits
-	ID2          string // the name of before; noID: there was none
+	ID2          string // the earlier name; noID: none
 	secondOffset int64  // the first offset for which ID2 is wrong; -1: ID2 is noID
 }
 

@@ -28,19 +28,19 @@ type Link struct {
 	downSinceMs int64  // when the link was lost; 0: it was never up
 	upSinceMs   int64  // when the stream began
 	copied      bool   // it began with a full copy
-	why         string // why it failed last; empty: it has not failed since the stream began
+	why         string // why it last failed; "": it has not failed since the stream began
 
-	tries     int64 // to get the stream, since it last ended
-	allTries  int64 // since Begin
-	lostForMs int64 // how long the stream was lost before it flowed again, since Begin
+	tries     int64 // tries to get the stream, since it last ended
+	allTries  int64 // tries since Begin
+	lostForMs int64 // how long the stream was lost in earlier times, since Begin
 
-	retryAt  int64                // when a link that is wanting dials
-	failures int                  // in a row, with a peer that was there
-	absences int                  // in a row, of the peer
+	retryAt  int64                // when a link in the state wanting dials
+	failures int                  // failures in a row with a peer that could be reached
+	absences int                  // failures in a row to reach the peer
 	jitter   func(ms int64) int64 // by how much a rest of ms is shortened; nil: not at all
 
 	failover bool // the next PSYNC asks the peer to take over
-	bySync   bool // the peer knows no PSYNC: it wants no acknowledgements
+	bySync   bool // the peer does not know PSYNC, and wants no acknowledgements
 	ackMs    int64
 }
 
@@ -78,9 +78,9 @@ const (
 type failure uint8
 
 const (
-	broke  failure = iota // a copy was under way or had just come; the first time the link dials at once
-	lost                  // the stream flowed without a copy; the first time the link dials at once
-	failed                // the peer was there, and something went wrong
+	broke  failure = iota // a copy was running or had just ended; the first time the link dials at once
+	lost                  // the stream had begun without a copy; the first time the link dials at once
+	failed                // the peer was reached, and something went wrong
 	away                  // the peer was unreachable, or not ready
 )
 
@@ -279,7 +279,7 @@ func (l *Link) ask() {
 func (l *Link) answered(line string, nowMs int64) {
 	word, rest, _ := strings.Cut(line, " ")
 	if line == "" {
-		return // a sign of life before the answer
+		return // a sign of life before the reply
 	}
 	if l.failover {
 		l.failover = false

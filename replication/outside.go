@@ -33,7 +33,7 @@ type Terms struct {
 type step struct {
 	words    []string
 	critical bool
-	quiet    bool // an error is no news: only a few servers know the option
+	quiet    bool // an error is not logged, because only a few servers know the option
 }
 
 // login returns the AUTH that the terms ask for. ok is false if they ask for none.

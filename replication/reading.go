@@ -40,7 +40,7 @@ func (w reader) run(source string) {
 	if err := w.readAll(); err != nil {
 		w.f.turnOf(w.upstream, func(now int64) {
 			if w.killed() {
-				w.f.link.Hurry(now) // CLIENT KILL by an operator is no failure of the peer
+				w.f.link.Hurry(now) // CLIENT KILL by an operator is not a failure of the peer
 			}
 			w.f.link.Lost(now, plainError(err))
 		})
@@ -214,7 +214,7 @@ func (w reader) stop() {
 		f.known = false
 		f.parts.Log.Warning("The command was part of a transaction, the rest of which has run. A full copy is asked for.")
 	}
-	if f.refusal != why { // each try meets the same command; explain it once
+	if f.refusal != why { // each try meets the same command, which is explained once
 		f.refusal = why
 		f.parts.Log.Warning("The data here stay as of offset %d and can be read. With replica-ignore-unknown-commands yes "+
 			"such commands are passed over, and the data differ from the primary's.", f.feed.offset)

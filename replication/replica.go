@@ -15,10 +15,10 @@ import (
 type state uint8
 
 const (
-	handshake state = iota // it has sent REPLCONF, and asked for nothing yet
-	waiting                // for a view
-	sending                // the view is on its way
-	awaitAck               // the view was sent; the stream begins when the replica says that it is loaded
+	handshake state = iota // it has sent REPLCONF, and nothing else yet
+	waiting                // it waits for a view
+	sending                // the view is being sent
+	awaitAck               // the view was sent; the stream begins when the replica reports that it has loaded it
 	online
 )
 
@@ -36,7 +36,7 @@ func (s state) String() string {
 type replica struct {
 	cl    *client.Client
 	state state
-	gone  chan struct{} // closed when the client is
+	gone  chan struct{} // closed when the client has left
 
 	// Set by REPLCONF:
 	port        int    // listening-port
@@ -51,27 +51,27 @@ type replica struct {
 	answered bool   // or will not answer
 	version  string // "": unknown
 	lacks    Forms  // forms that it cannot read
-	met      Find   // a form that the stream had before the answer
+	met      Find   // a form that was in the stream before the answer
 
 	// Used while the replica waits for a full copy:
 	askedMs    int64
-	searchedAt int64           // the data of this offset, counted from 1, have nothing that it lacks; 0: not searched
+	searchedAt int64           // the data at this offset, counted from 1, have no form that it lacks; 0: not searched
 	refusedMs  int64           // when the copy was refused, or a search began; 0: neither
 	refusal    string          // the reply of a refused copy
 	psync      bool            // it asked by PSYNC: +FULLRESYNC comes before the view
 	answer     *protocol.Reply // gets +FULLRESYNC while PSYNC runs; nil: it is posted
-	loaded     bool            // it has acknowledged the view, perhaps before the sender's end is known
+	loaded     bool            // it has acknowledged the view, perhaps before the end of sending is known
 
 	// Used in the stream:
 	since      int64 // the stream's offset when it began to follow
 	at         int64 // its loop has the stream up to this offset (replication.F3); live: it gets the new bytes
-	unseen     int   // bytes given to its loop since the last look at how many are unsent
+	unseen     int   // bytes given to its loop since the unsent bytes were last checked
 	ackOffset  int64
-	diskOffset int64 // fsynced, by FACK; -1: it has never said
+	diskOffset int64 // fsynced, by FACK; -1: never reported
 	ackMs      int64 // when it was last heard
-	activeMs   int64 // Unix ms: what its connection says of its last bytes; only a change counts
-	blankMs    int64 // when such a change was seen
-	softSince  int64 // when what it lacks passed the soft limit; 0: it is below
+	activeMs   int64 // Unix ms of its last bytes, by its connection; only a change matters
+	blankMs    int64 // when activeMs last changed
+	softSince  int64 // when its missing bytes exceeded the soft limit; 0: they do not
 }
 
 // live is the value of at for a replica that gets the stream as it comes, or does not get it yet.
@@ -121,7 +121,7 @@ func (r *replica) setFilter(list string) error {
 	if err != nil {
 		return errNoFilter
 	}
-	r.filter = Filter{NoKeys: true, NoFunctions: true} // also when a word is refused
+	r.filter = Filter{NoKeys: true, NoFunctions: true} // even if a word is refused
 	for _, word := range words {
 		if !strings.EqualFold(word, "functions") {
 			return errFilter(word)
@@ -139,7 +139,7 @@ func (r *replica) sayVersion(text string) bool {
 		return false
 	}
 	r.asked, r.answered, r.version = true, true, text
-	r.lacks = lackingValkey(major) // except for what capa has named
+	r.lacks = lackingValkey(major) // except for the forms in capa
 	return true
 }
 

@@ -20,9 +20,9 @@ type roster struct {
 	settings *Settings
 	stream   *stream
 	replicas []*replica
-	departed []departed // that may come back, for the spool
+	departed []departed // replicas that may come back, for the spool
 
-	heardAcks bool // in this turn a replica has said how far it is
+	heardAcks bool // a replica has sent an acknowledgement in this turn
 	outLimit  uint64
 	// Bytes given to loops for replicas, including copies, less those that closed connections had not sent.
 	posted    atomic.Int64
@@ -222,6 +222,6 @@ func (o *roster) resetSums() {
 	o.outLimit, o.sentBytes, o.sentRate = 0, 0, engine.Rate{}
 	o.posted.Store(0)
 	for _, r := range o.replicas {
-		o.posted.Add(r.unsent()) // it is still to be written
+		o.posted.Add(r.unsent()) // the socket has not taken these bytes yet
 	}
 }

@@ -11,18 +11,18 @@ import (
 // A sender writes to the connections of some replicas. It waits while a socket has too many unsent bytes. This slows
 // the sender, never a turn (R5).
 type sender struct {
-	to       []*replica // those that are still here
+	to       []*replica // the replicas that are still connected
 	left     map[*replica]error
 	turn     uint64
-	patience func() time.Duration // how long a replica may read nothing
+	patience func() time.Duration // how long a replica may go without reading
 	posted   *atomic.Int64        // roster.posted
 	piece    []byte
 	total    int64
 }
 
 const (
-	unsentMax  = 4 << 20   // beyond so many unsent bytes the sender waits
-	pieceBytes = 256 << 10 // what a loop gets at a time
+	unsentMax  = 4 << 20   // with more unsent bytes the sender waits
+	pieceBytes = 256 << 10 // how many bytes a loop gets at a time
 )
 
 var (

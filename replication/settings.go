@@ -47,9 +47,9 @@ type Saver interface {
 type Dialect uint8
 
 const (
-	CommonDialect Dialect = iota // as rdb-write-version says, but of Redis
-	ValkeyDialect                // with deadlines of fields in Valkey's form
-	MemoryDialect                // as CommonDialect, with the memory of producers' messages, which a spindle reads
+	CommonDialect Dialect = iota // as rdb-write-version says, in Redis's dialect
+	ValkeyDialect                // with deadlines of hash fields in Valkey's form
+	MemoryDialect                // CommonDialect with remembered message names, which a spindle can read
 )
 
 // A Filter is what an RDB stream leaves out for a replica.
@@ -74,7 +74,7 @@ type Settings struct {
 	AckTimeout   setting.Int              // ack-timeout, ms
 
 	BacklogSize setting.Int // repl-backlog-size, bytes
-	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: it stays
+	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: the backlog stays
 	DiskSize    setting.Int // repl-backlog-disk-size, bytes; 0: nothing goes to disk
 
 	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for other replicas, to share one
@@ -86,16 +86,16 @@ type Settings struct {
 	Output func() OutputLimit // of the replica class
 	Disk   Disk
 	Log    Logger
-	Files  disk.System   // where the backlog's part on disk lies
-	Dir    func() string // its folder now
+	Files  disk.System   // the file system of the backlog's part on disk
+	Dir    func() string // the present folder of that part
 }
 
 // An ackMode says when a replica has confirmed a write.
 type ackMode int
 
 const (
-	ackMemory ackMode = iota // it has applied it
-	ackDisk                  // it has synced it
+	ackMemory ackMode = iota // the replica has applied it
+	ackDisk                  // the replica has synced it
 )
 
 // An ackTimeout says what happens to replies that replicas do not confirm in time.
@@ -103,7 +103,7 @@ type ackTimeout int
 
 const (
 	ackError   ackTimeout = iota // they become errors
-	ackDegrade                   // they leave, and later ones do not wait, until the replicas are back
+	ackDegrade                   // they leave, and later ones do not wait, until the replicas acknowledge again
 )
 
 // Patience returns repl-timeout.

@@ -23,21 +23,21 @@ import (
 type spool struct {
 	settings *Settings
 	lacks    func(from int64) int64 // roster.lacks
-	given    func()                 // the spool was given up: roster.keepNeeded
+	given    func()                 // called when the spool was given up: roster.keepNeeded
 	folder   *segments.Folder
-	log      *segments.Log // nil: it is off
+	log      *segments.Log // nil: the spool is off
 
 	sealed    bool  // the server ends
-	restUntil int64 // by the core's steady clock: after a failure; 0: it does not rest
+	restUntil int64 // end of the rest after a failure, by the core's steady clock; 0: none
 	nowMs     int64 // of the last tick
-	idleMs    int64 // when no replica needed it any more; 0: one does
-	least     int64 // the least that has waited in memory for the disk
+	idleMs    int64 // when the last replica stopped needing it; 0: one needs it
+	least     int64 // the least memory that has waited for the disk
 	steps     uint64
 	stepMs    int64 // when steps last grew, or nothing waited
 	failures  uint64
 
 	mu   sync.Mutex
-	free [][]byte // memory of blocks that the disk has
+	free [][]byte // memory of blocks that are on disk
 }
 
 const (
@@ -72,7 +72,7 @@ type offer uint8
 const (
 	refused offer = iota // no replica needs it
 	taken                // the spool owns it
-	delayed              // the disk has enough to do
+	delayed              // the disk has too much to do
 )
 
 // offer offers p, a block that the backlog drops, to the spool. p begins at the stream's offset at. Its capacity is the

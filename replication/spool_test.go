@@ -280,7 +280,7 @@ func TestSpoolOfManyBytes(t *testing.T) {
 	slow.setUnsent(unsentMax + 1)
 	value := strings.Repeat("x", spoolAhead+spoolAhead/2)
 	release := d.Stall(faulty.Write)
-	p.fill(writer, 600_000) // it falls back
+	p.fill(writer, 600_000) // it begins to lag
 	p.do(writer, "SET a "+value)
 	p.settings.DiskSize.Set(1 << 30)
 	p.Do(p.feed.ResizeSpool)

@@ -21,16 +21,16 @@ type stream struct {
 	history
 	core     *engine.Core
 	settings *Settings
-	sink     engine.Sink        // the core's door to this stream; the core knows it while there is a backlog
-	deliver  func(piece []byte) // gives replicas the new bytes
+	sink     engine.Sink        // the core's way to this stream; the core has it while there is a backlog
+	deliver  func(piece []byte) // posts the new bytes to the replicas
 
 	offset      int64
-	shown       atomic.Int64 // offset, for Offset
-	log         *backlog     // nil: no replica has followed, or none for long
-	spool       *spool       // what log no longer has in memory
+	shown       atomic.Int64 // a copy of offset, for Offset
+	log         *backlog     // nil: no replica has followed for long
+	spool       *spool       // the part of the stream that log has dropped
 	idleSinceMs int64        // when the last replica left
 	following   bool         // the stream is a primary's
-	still       bool         // the offset stands still: a replica takes over at it
+	still       bool         // the offset must not change, because a replica takes over at it
 	beginning   bool         // a file is being loaded; removals of its expired keys are the stream's first bytes
 	selected    int          // the stream's database; -1: the next effect needs SELECT
 	chunk       []byte       // chunkBytes at a time; bytes before sent are shared and immutable
@@ -116,7 +116,7 @@ func (s *stream) tickSpool(nowMs int64) {
 	}
 	s.flush()
 	s.spool.given()
-	s.log.trim() // what has waited for the disk
+	s.log.trim() // drops what has waited for the disk
 	s.spool.tick(nowMs, s.log.begin(), s.log.excess())
 	s.noteBacklog()
 }

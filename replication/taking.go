@@ -39,13 +39,13 @@ func (f *Follower) readCopy(w *upstream) error {
 		return errReplaced
 	}
 	defer w.beat()()
-	f.taking.Lock() // an earlier Load, whose link was given up, ends first
+	f.taking.Lock() // waits for an earlier Load whose link was given up
 	defer f.taking.Unlock()
 	taken := false
 	err = f.parts.Loader.Load(c, func() (still bool) {
 		if still = f.wire == w; still {
 			f.known = false
-			f.feed.shown.Store(0) // the data count for nothing until the copy is in place
+			f.feed.shown.Store(0) // the data do not count until the copy is in place
 			f.feed.dismiss()
 		}
 		return still

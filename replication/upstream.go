@@ -25,14 +25,14 @@ type upstream struct {
 	conn       net.Conn // set before in is used
 	in         *bufio.Reader
 	fd         int
-	cutOff     bool // the connection has ended; the reader's
+	cutOff     bool // the connection has ended; the reader's field
 	local, far string
 
 	heard     atomic.Int64  // when the last bytes came, by clock.Steady
-	waits     atomic.Bool   // the reader waits for the peer
+	waits     atomic.Bool   // the reader is waiting for the peer
 	read      atomic.Int64  // bytes of the stream
-	unapplied atomic.Int64  // those of them that were not applied
-	resume    chan struct{} // the core serves the client's requests again
+	unapplied atomic.Int64  // the part of read that was not applied
+	resume    chan struct{} // signalled when the core serves the client's requests again
 
 	mu      sync.Mutex
 	out     []byte
@@ -44,7 +44,7 @@ type upstream struct {
 	id      string         // the history of the full copy
 	offset  int64          // of the full copy; -1: unknown
 	cl      *client.Client // runs the stream's commands
-	refused error          // what a command met that this server does not understand: the stream ends before it
+	refused error          // why this server does not understand a command, before which the stream ends
 	ran     bool           // that command was in a transaction, which has run
 	asked   bool           // the peer wants an acknowledgement of the present batch
 	open    bool           // the stream is inside a transaction
@@ -60,7 +60,7 @@ const (
 
 const (
 	lineMax     = 32 << 10  // the longest line of a handshake
-	outboundMax = 256 << 10 // bytes that the peer has not read; beyond it, it gets no more
+	outboundMax = 256 << 10 // bytes that the peer has not read; beyond them, it gets no more
 )
 
 var errLongLine = errors.New("a line of the handshake is too long")
@@ -164,7 +164,7 @@ func (w *upstream) write() {
 			return
 		}
 		if _, err := w.conn.Write(out); err != nil {
-			return // the reader meets the same error
+			return // the reader gets the same error
 		}
 	}
 }

@@ -43,7 +43,7 @@ func sendView(out *sender, eof bool, view *keyspace.View, encode func(io.Writer,
 	if err := encode(out, view); err != nil {
 		return err
 	}
-	if n := out.given() - before; n != size.n { // the replica would take effects for data, or data for effects
+	if n := out.given() - before; n != size.n { // the replica would confuse effects with data
 		return fmt.Errorf("a stream announced with %d bytes has %d", size.n, n)
 	}
 	return out.post()

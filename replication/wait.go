@@ -24,7 +24,7 @@ import (
 // replication.F4. A client is in the heap of its number exactly while WAIT has parked it. No heap is empty.
 type waits struct {
 	byWant map[int64]*waitHeap
-	served []int64 // acknowledged offsets: serveBy's memory
+	served []int64 // acknowledged offsets: memory for serveBy
 }
 
 func newWaits() waits { return waits{byWant: map[int64]*waitHeap{}} }
@@ -33,7 +33,7 @@ func newWaits() waits { return waits{byWant: map[int64]*waitHeap{}} }
 type waiter struct {
 	cl           *client.Client
 	offset, want int64
-	at           int // its place in the heap; -1: it is in none
+	at           int // its index in the heap; -1: in none
 }
 
 func (ws *waits) add(w *waiter) {
@@ -72,7 +72,7 @@ type waiters struct {
 	stream           *stream
 	roster           *roster
 	waits, diskWaits waits
-	asking           bool // at the end of this turn the replicas are asked how far they are
+	asking           bool // the replicas are asked for acknowledgements at the end of this turn
 }
 
 // serve wakes the clients whose replicas have acknowledged enough.

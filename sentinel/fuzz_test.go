@@ -19,7 +19,7 @@ type quiet struct {
 	sent   [][]string
 	conns  []*Wire
 	saves  int
-	cannot bool // Save fails
+	cannot bool // makes Save fail
 }
 
 type quietConn struct{ q *quiet }

@@ -61,7 +61,7 @@ type Instance struct {
 
 	published   int64 // when the last hello was sent
 	heard       int64 // of a Sentinel: when its last hello came
-	answered    int64 // of a Sentinel: when it last answered whether the primary is down
+	answered    int64 // when it last replied whether the primary is down
 	downSince   int64 // subjectively; 0: never
 	odownSince  int64
 	downAfter   int64
@@ -103,7 +103,7 @@ type Instance struct {
 	failoverEpoch   uint64
 	state           failoverState
 	stateSince      int64
-	failoverStart   int64 // of the last attempt, ours or another's
+	failoverStart   int64 // when the last attempt began, of this Sentinel or another one
 	failoverTimeout int64
 	delayLogged     int64
 	chosen          *Instance // the replica that is promoted

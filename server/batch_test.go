@@ -99,7 +99,7 @@ func testPipelines(t *testing.T, size string) {
 		}
 		return line
 	}
-	for _, c := range both { // what RESTORE has: a list of some leaves
+	for _, c := range both { // RESTORE has its payload: a list of some leaves
 		c.send(words("RPUSH dumped" + strings.Repeat(" "+strings.Repeat("element", 100), 30)))
 	}
 	_, after, _ := bytes.Cut(single.send(words("DUMP dumped")), []byte("\r\n"))

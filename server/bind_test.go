@@ -11,7 +11,7 @@ import (
 // TestServesWhileANameIsLookedUp: CONFIG SET bind with a name that no name server resolves delays only its own client.
 // That client does not count as blocked.
 func TestServesWhileANameIsLookedUp(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes questions and does not answer
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // receives requests and does not reply
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (in *instance) makeParts() part.List {
 				Do: in.core.Do, Space: in.space, HotKeys: in.core.HotKeys, Stalls: in.core.Stalls,
 				Catalogue: func() *command.Catalogue { return in.catalogue },
 				Replies: func(yield func(row int, h *histogram.H) bool) {
-					if in.listening.reactor != nil { // it comes later
+					if in.listening.reactor != nil { // it is made later
 						in.listening.reactor.Timings(yield)
 					}
 				},

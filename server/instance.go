@@ -48,7 +48,7 @@ type instance struct {
 	config   *config.Config
 
 	asSentinel bool
-	mode       string            // what INFO, HELLO and the log call the way this server runs
+	mode       string            // the word of INFO, HELLO and the log for this server's mode
 	watcher    *sentinel.Machine // nil in a server
 	watching   *sentinel.Commands
 	world      *sentinel.Net // of watcher

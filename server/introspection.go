@@ -63,7 +63,7 @@ func (in *instance) introspectionPart() *part.Part {
 		if in.asSentinel {
 			d.Only = sentinel.Sections()
 		}
-		if in.clustering.Enabled.Get() { // the node comes later
+		if in.clustering.Enabled.Get() { // the node is made later
 			d.Still = func(f func()) { in.cluster.Sleep(f) }
 			d.DropPackets = func(kind int) { in.cluster.Drop(kind) }
 			d.KillLinks = func(c *command.Context, direction, id []byte) error { return in.cluster.Debug(c, direction, id) }

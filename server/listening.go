@@ -24,7 +24,7 @@ type listening struct {
 	settings *reactor.ListenSettings
 	reactor  *reactor.Reactor
 	log      *logging.Logger
-	moved    func() // the addresses are others now
+	moved    func() // called when the addresses have changed
 }
 
 // kinds returns the kinds of listeners, as the log names them.

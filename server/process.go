@@ -18,7 +18,7 @@ import (
 
 // The descriptors that are needed in addition to those of clients.
 const (
-	reservedFiles = 32 // files, pipes, listeners and the first event loop; the reference reserves as many
+	reservedFiles = 32 // files, pipes, listeners and the first event loop; Redis reserves as many
 	filesPerLoop  = 4  // for each further loop
 )
 

@@ -58,7 +58,7 @@ func (in *instance) watch(stop <-chan struct{}) {
 		in.core.SetLoading(false)
 		in.health.Publish()
 		in.threads.Count()
-		_ = in.watcher.Start(time.Now().UnixMilli()) // it has told the log
+		_ = in.watcher.Start(time.Now().UnixMilli()) // errors are already logged
 	})
 	in.listening.reactor.Serve()
 	go in.world.Run(stop)

@@ -22,7 +22,7 @@ type processSettings struct {
 type ownSettings struct {
 	Backend    setting.Enum[reactor.Backend]
 	Admin      setting.String
-	AdminToken setting.String // "": none is asked for
+	AdminToken setting.String // "": none is required
 	AdminHost  setting.String
 	AdminOpen  setting.Bool // without a token it may be reached from other machines
 	AdminTLS   setting.Bool

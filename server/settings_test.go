@@ -244,7 +244,7 @@ func TestDocumented(t *testing.T) {
 		case "dir":
 			want = []string{"./"}
 		case "replicaof":
-			want = []string{"no one"} // a file has no line for it then, and one that says so is understood
+			want = []string{"no one"} // the file then has no line, and "no one" is valid in a file
 		}
 		if !slices.Equal(stated[row.Name], want) {
 			t.Errorf("%s: spindle.conf says %q, the default is %q", row.Name, stated[row.Name], want)

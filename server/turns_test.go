@@ -65,7 +65,7 @@ func (d *duel) send(i int, requests ...[]byte) {
 		d.other.send(words("GET no:such:key"))
 		want = append(want, d.single[i].send(r)...)
 	}
-	whole := requests[0] // where it is: see TestOneBufferForAllRequests
+	whole := requests[0] // in place: see TestOneBufferForAllRequests
 	if len(requests) > 1 {
 		whole = bytes.Join(requests, nil)
 	}
@@ -167,7 +167,7 @@ func (d *duel) disturb(round int) {
 		d.send(1, d.pipeline()...)
 	case 1:
 		d.send(0, slices.Concat([][]byte{words("MULTI")}, d.pipeline(), [][]byte{words("EXEC")})...)
-	case 2: // past its time
+	case 2: // a turn that runs out of time
 		d.send(0, d.request("PEXPIRE # 1"))
 		testkit.Lapse(time.Millisecond)
 		d.each(func(c *caller) { c.in.core.Do(func() { c.in.space.ExpireDue(time.Second) }) })

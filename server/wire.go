@@ -128,7 +128,7 @@ func (in *instance) newSet() *dataset.Set {
 			in.health.Publish()
 			in.threads.Count()
 		},
-		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // it has told the log
+		Role:         func(replica bool) { _ = in.oom.Apply(replica) }, // errors are already logged
 		Heir:         func(at replication.Address) string { return in.cluster.ReplicaAt(at.Host, at.Port) },
 		Serves:       func() bool { return in.cluster != nil && in.cluster.Serves() },
 		ShutdownWait: in.settings.Process.ShutdownWait.Get,

@@ -31,8 +31,8 @@ const mostAsking = 8
 type answer struct {
 	Text  string   `json:"text"`
 	Error bool     `json:"error"`
-	DB    int      `json:"db"`              // where the next line runs
-	Words []string `json:"words,omitempty"` // what a line may begin with, if the request asks for them
+	DB    int      `json:"db"`              // the database of the next line
+	Words []string `json:"words,omitempty"` // possible beginnings of a line, if the request asks for them
 }
 
 func (p *Page) serveConsole(w http.ResponseWriter, r *http.Request) {
@@ -169,7 +169,7 @@ func consoleTakes(args [][]byte) bool {
 		return ok
 	}
 	if len(args) < 2 {
-		return true // the server says what is wrong with it
+		return true // the server reports what is wrong with it
 	}
 	for _, sub := range subs {
 		if strings.EqualFold(sub, string(args[1])) {

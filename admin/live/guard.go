@@ -25,8 +25,8 @@ import (
 // A foreign page may make a browser send a request. The request then has that page's Origin. If a foreign host name
 // points to this address, the request has that name as its Host.
 type Guard struct {
-	Token string // "" asks for none
-	Host  string // a name of ours in addition to the machine's; "" is none
+	Token string // "": none is required
+	Host  string // another name of this machine; "": none
 }
 
 // policy lets the page load its own three files and talk to its own server, and nothing else.
@@ -112,7 +112,7 @@ func (g *Guard) Opens(r *http.Request) bool {
 	if !ok {
 		_, shown, _ = r.BasicAuth()
 	}
-	got, want := sha256.Sum256([]byte(shown)), sha256.Sum256([]byte(g.Token)) // of one length, whatever was shown
+	got, want := sha256.Sum256([]byte(shown)), sha256.Sum256([]byte(g.Token)) // equal lengths, whatever was shown
 	return subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 

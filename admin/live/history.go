@@ -14,7 +14,7 @@ type second struct {
 	now, before map[string]string // fields of INFO, at this look and at the one before; before is nil at first
 	span        float64           // seconds between the two
 	cpu         float64           // percent of one core since the last look
-	stall       time.Duration     // the longest that ended since the last look; 0: none
+	stall       time.Duration     // the longest stall that ended since the last look; 0: none
 	latency     histogram.H       // of the replies since the last look
 }
 
@@ -58,7 +58,7 @@ func (s *second) quantile(p float64) float64 {
 // A row is a series of the history.
 type row struct {
 	name  string
-	peak  bool // a longer step keeps the maximum; else the mean
+	peak  bool // a longer step keeps the maximum, otherwise the mean
 	value func(s *second) float64
 }
 
@@ -147,9 +147,9 @@ type ring struct {
 	step   int64 // seconds
 	peaks  []bool
 	points []point
-	n      int // points ever put in; the next goes to n % len(points)
+	n      int // points ever added; the next goes to n % len(points)
 
-	open   int64 // the step that is not over, in units of step
+	open   int64 // the unfinished step, in units of step
 	sum    []float64
 	counts []int
 }

@@ -12,10 +12,10 @@ type Figures struct {
 	AtMs   int64
 	Info   map[string]string // the fields of INFO, and of CLUSTER INFO in cluster mode
 	Grown  [2]counters       // by how much the counters have grown in the last 5 and 60 seconds
-	Held   time.Duration     // how long ago the core did its duties
-	Holder Holder            // what holds the turn now, or has lent it
-	Lent   time.Duration     // since a command that has lent the turn began; 0: none has
-	Fsync  time.Duration     // how long the sync of the append-only file that is under way has taken; 0: none is
+	Held   time.Duration     // how long ago the core last did its duties
+	Holder Holder            // the call that holds the turn now, or has lent it
+	Lent   time.Duration     // how long ago a command that has lent the turn began; 0: none
+	Fsync  time.Duration     // how long the running sync of the append-only file has taken; 0: none runs
 	// Why the last save, or the last write of the append-only file, has failed, in the system's words. "" means no
 	// failure.
 	SaveFailure, LogFailure string
@@ -91,13 +91,13 @@ type Level string
 // The levels. A server with only notes is healthy.
 const (
 	Bad  Level = "bad"  // clients are refused, wait, or may lose data
-	Warn Level = "warn" // it will get bad, or clients are slower
+	Warn Level = "warn" // it will become bad, or clients are slower
 	Note Level = "note" // good to know
 )
 
 // A Trouble is something that is wrong now.
 type Trouble struct {
-	ID      string `json:"id"` // its rule, and what it is about
+	ID      string `json:"id"` // its rule, and its subject
 	Level   Level  `json:"level"`
 	Text    string `json:"text"`
 	SinceMs int64  `json:"since"` // Unix ms
@@ -108,9 +108,9 @@ type Trouble struct {
 const (
 	heldLong      = time.Second // a turn
 	lentLong      = time.Second // a script that has lent the turn
-	stallShown    = time.Minute // how long a stall is told of after its end
+	stallShown    = time.Minute // how long after its end a stall is shown
 	syncLong      = 2 * time.Second
-	replicaSilent = 3        // seconds since a replica has answered
+	replicaSilent = 3        // seconds since a replica has last reported
 	replicaBehind = 16 << 20 // bytes
 	memoryNear    = 0.95     // of the limit
 	clientsNear   = 0.9      // of maxclients
@@ -122,7 +122,7 @@ const (
 	hotLeast      = 500
 	bigBytes      = 16 << 20
 	bigElements   = 200_000
-	diskNear      = 0.02 // of it is free
+	diskNear      = 0.02 // free part of the disk
 )
 
 // An account collects the troubles.

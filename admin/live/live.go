@@ -62,7 +62,7 @@ type Change struct {
 type Options struct {
 	Source
 	Token   string // "" is none
-	Host    string // a name under which the page is reached beside this machine's own; "" is none
+	Host    string // another name under which the page is reached; "": none
 	Console string // the ACL user whose rights the console has; "" is no console
 }
 
@@ -157,7 +157,7 @@ type State struct {
 // A look is the reply of /live/state. State is null while something holds the turn.
 type look struct {
 	AtMs   int64           `json:"at"`
-	Health Condition       `json:"health"` // known also while something holds the turn
+	Health Condition       `json:"health"` // also known while something holds the turn
 	State  json.RawMessage `json:"state"`
 }
 
@@ -247,7 +247,7 @@ type cache struct {
 	mu      sync.Mutex
 	body    []byte
 	at      time.Time
-	pending chan struct{} // closed when the look that is under way is done
+	pending chan struct{} // closed when the running look is done
 }
 
 // fresh is how old a shared look may be.

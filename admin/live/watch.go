@@ -17,7 +17,7 @@ type watch struct {
 	source  *Source
 	history *History
 	looking atomic.Bool
-	looks   sync.WaitGroup // has the look that is under way
+	looks   sync.WaitGroup // has the running look
 
 	mu      sync.Mutex
 	latest  *Figures
@@ -25,7 +25,7 @@ type watch struct {
 	begun   map[string]Trouble
 	past    []Past
 	events  []Event
-	stalls  int64 // the ID after the newest stall that is known
+	stalls  int64 // the ID after the newest known stall
 	rounds  int64
 }
 
@@ -52,7 +52,7 @@ type Event struct {
 const (
 	mostPast   = 50
 	mostEvents = 300
-	keysEvery  = 4                      // seconds between two looks at hot and big keys: they cost more than the rest
+	keysEvery  = 4                      // seconds between two looks at hot and big keys, which cost more than the rest
 	stallMark  = 250 * time.Millisecond // a stall of this length or more is a mark
 )
 

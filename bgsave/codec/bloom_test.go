@@ -102,7 +102,7 @@ var one = bloom.Link{Capacity: 10, Error: 0.005, PerItem: 11.027754, Bits: 128, 
 func TestBloomByHand(t *testing.T) {
 	bits := bytes.Repeat([]byte{0xff}, 16)
 	old := one
-	old.Bits, old.Power = 100, 7 // fewer than the bytes hold
+	old.Bits, old.Power = 100, 7 // less than the bytes hold
 	for version, l := range map[int]bloom.Link{1: old, 2: old, 3: one, 4: one} {
 		k := newSpace(t)
 		if err := restore(k, "k", rdb.KindModule2, []byte(bloomByHand(version, 1, 5, 3, l, bits)), Env{}); err != nil {

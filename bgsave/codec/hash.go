@@ -168,7 +168,7 @@ func readHashHead(kind rdb.Kind, r *rdb.Reader) (h hashHead, err error) {
 		if h.least, err = r.Uint64(); err != nil {
 			return h, err
 		}
-		if h.least > hashes.MaxDeadline+1 { // one more is the reference's sign for "none"
+		if h.least > hashes.MaxDeadline+1 { // Redis writes one more for "none"
 			return h, errDeadline
 		}
 	}
@@ -218,7 +218,7 @@ func (h hashHead) after(r *rdb.Reader, deadline int64) (int64, error) {
 	case int64(at) < 0:
 		return 0, errDeadline
 	}
-	return min(max(int64(at), 1), hashes.MaxDeadline), nil // 0 is our sign for none; both ends keep the meaning
+	return min(max(int64(at), 1), hashes.MaxDeadline), nil // 0 means none in memory; both ends keep the meaning
 }
 
 // fewFields reads the fields into a listpack, unless one of them is too long.

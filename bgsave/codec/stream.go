@@ -183,7 +183,7 @@ type streamBuilder struct {
 	root    memory.Ref
 	scratch []byte
 	part    func(b *streamBuilder, w *stream.Writer) error // reads the next part
-	spent   int                                            // elements in that part
+	spent   int                                            // elements done in that part
 	done    bool
 
 	nodes, groups, pending, consumers, own, producers int // how many are left
@@ -245,7 +245,7 @@ func (b *streamBuilder) node(w *stream.Writer) error {
 	case b.last != (stream.ID{}) && !b.last.Less(master):
 		return rdb.Corrupt("the nodes of a stream do not ascend")
 	case live == 0:
-		return nil // trimming by ID may leave an empty node, which we drop
+		return nil // trimming by ID may leave an empty node, which is dropped
 	}
 	w.AddNode(master, lp, live)
 	b.spent = int(live)

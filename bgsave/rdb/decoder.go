@@ -35,7 +35,7 @@ type Record struct {
 	Kind     Kind
 	Form     Kind // a key: its kind in the file, if Kind is another because the decoder has changed the value
 	Empty    bool // the value has no elements; set by the reader of Raw
-	Meta     bool // a key: modules have kept something beside it, which was skipped
+	Meta     bool // for a key: modules have kept metadata for it, which was skipped
 }
 
 // A Batch is a part of a file with its records. One goroutine fills it; another may expand and read it. Then the Batch
@@ -87,7 +87,7 @@ type Decoder struct {
 
 	db       int
 	next     Attributes // attributes of the next key, from opcodes
-	meta     bool       // modules keep something beside the next key
+	meta     bool       // modules keep metadata for the next key
 	progress progress
 }
 

@@ -7,7 +7,7 @@ type Op byte
 
 const (
 	OpTemplate     Op = 0xF2 // a hash template: the field names that hashes share (Redis, version 15)
-	OpKeyMeta      Op = 0xF3 // what modules keep beside the next key (Redis, version 13)
+	OpKeyMeta      Op = 0xF3 // metadata that modules keep for the next key (Redis, version 13)
 	OpSlotInfo     Op = 0xF4 // slot, keys, volatile: cluster hint (version 12)
 	OpFunction2    Op = 0xF5 // a function library's source (version 10)
 	OpFunctionPre  Op = 0xF6 // the same from release candidates of 7.0; unsupported
@@ -123,7 +123,7 @@ func (d Dialect) Of(b byte) Kind {
 	case d == Redis:
 	case k == KindHash2&0xff:
 		return KindHash2
-	case k > KindStream3: // Redis gave these numbers away after Valkey had left
+	case k > KindStream3: // Redis assigned these numbers after Valkey had forked
 		return valkeyOwn | k
 	}
 	return k

@@ -42,7 +42,7 @@ func Payload(p []byte, c Check) (kind Kind, value []byte, err error) {
 	kind, value = DialectOf(version).Of(rest[0]), rest[1:]
 	switch kind {
 	case KindTmplPackedRef, KindTmplRef:
-		return 0, nil, ErrPayloadData // the template is in the file that it came from
+		return 0, nil, ErrPayloadData // the template is in the file from which the payload came
 	case KindTmplPacked, KindTmpl:
 		if value, err = plainHash(nil, kind, value, nil); err != nil {
 			return 0, nil, ErrPayloadData
@@ -57,10 +57,10 @@ func Payload(p []byte, c Check) (kind Kind, value []byte, err error) {
 
 // A Check says which parts of a payload's footer are checked.
 type Check struct {
-	AnySum  bool // not the checksum
-	Relaxed bool // not whether the version is understood (rdb-version-check relaxed)
+	AnySum  bool // do not check the checksum
+	Relaxed bool // do not check that the version is known (rdb-version-check relaxed)
 
-	SkipMeta bool // pass over what modules keep beside the key; else such a payload is refused
+	SkipMeta bool // skip the metadata of modules; otherwise such a payload is refused
 }
 
 // withoutMeta returns a payload's body without the metadata that modules keep for the key. meta reports whether there

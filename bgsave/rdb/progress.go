@@ -11,7 +11,7 @@ import "spindle/internal/invariant"
 // rdb.P2. Offsets count from the record's first byte, so that they stay right when the bytes move.
 type progress struct {
 	record  int64 // the record's offset in the stream
-	from    int   // and in the cursor's bytes
+	from    int   // the same offset in the cursor's bytes
 	depth   int   // of the running loop; 0: no loop runs
 	begun   [loopDepth + 1]int
 	marks   [loopDepth]loopMark
@@ -21,7 +21,7 @@ type progress struct {
 
 // A loopMark records how far the loops of one depth have come within their element.
 type loopMark struct {
-	nth  int    // which of the loops is not done
+	nth  int    // which of the depth's loops is unfinished
 	at   int    // where its unfinished element begins
 	left uint64 // elements left, with that one
 	ends [loopWidth]int

@@ -257,7 +257,7 @@ func (s *State) takeExtensions(n *Node, m *bus.Message) {
 		n.Zone = e.Zone
 	}
 	if e.Asks && e.ShardID == "" {
-		return // the rest comes after it learns that we know extensions
+		return // the rest comes after it learns that this node knows extensions
 	}
 	if n.HumanName != e.HumanName && saneName(e.HumanName) {
 		n.HumanName = e.HumanName

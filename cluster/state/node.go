@@ -33,14 +33,14 @@ type Node struct {
 	dataReceived   int64
 	failedMs       int64
 	voteEpoch      uint64 // of this node's election in which it last voted
-	votedMs        int64  // when this node last voted for a replica of it
+	votedMs        int64  // when this node last voted for one of its replicas
 	orphanedMs     int64
 	gossiped       uint64 // the last ping whose gossip had it
 	reports        []report
 	Link, Incoming *Link
 	loggedTypes    map[uint16]bool // unknown extension types that were logged
 	extends        bool            // it knows extensions besides the host name, so it is 7.2 or later
-	zoned          bool            // it knows zones: it is one of ours, or it has told its own
+	zoned          bool            // it knows zones: it is a spindle, or it has sent its own
 }
 
 // A report says that a primary gets no answer from a node.

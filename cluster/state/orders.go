@@ -202,7 +202,7 @@ func (s *State) Forget(id string) error {
 	n := s.byID[id]
 	switch {
 	case n == nil && s.forgotten(id):
-		return nil // another node has told us
+		return nil // another node has sent this
 	case n == nil:
 		return errUnknown(id)
 	case n == s.me:

@@ -199,7 +199,7 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 	}
 	s.takeExtensions(sender, m)
 	if news && !l.Inbound && !l.closed {
-		s.ping(l, bus.Pong) // so far it only got the host name
+		s.ping(l, bus.Pong) // so far the peer only got the host name
 	}
 }
 

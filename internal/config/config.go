@@ -57,8 +57,8 @@ func (l Line) Refuse(reason error) error {
 // An Error is a wrong line, or a configuration that is wrong as a whole.
 type Error struct {
 	order  int    // the line's position among all lines read, including those of included files; 0 as for Line
-	Line   int    // counted from 1 through file, standard input and options; 0: the whole is wrong
-	Place  string // file:line, if lines have places; "": the whole is wrong
+	Line   int    // counted from 1 through file, standard input and options; 0: the whole configuration
+	Place  string // file:line, if lines have places; "": the whole configuration
 	Text   string // the line, trimmed
 	Reason string
 }

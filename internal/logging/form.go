@@ -22,7 +22,7 @@ type Stamp int
 const (
 	StampLegacy       Stamp = iota // 21 Nov 2026 08:50:01.123
 	StampISO8601                   // 2026-11-21T08:50:01.123+00:00
-	StampMilliseconds              // since 1970
+	StampMilliseconds              // milliseconds since 1970
 )
 
 // stamps is the number of Stamps. It lets the logger keep format and stamp in one word.

@@ -99,7 +99,7 @@ func grisu2(f float64, digits *[18]byte) (n, k int) {
 
 	power, k := powerFor(upper.exp)
 	w, upper, lower = w.normal().times(power), upper.times(power), lower.times(power)
-	lower.frac++ // one unit of doubt each for the rounding above
+	lower.frac++ // one unit of error each for the rounding above
 	upper.frac--
 	n, kappa := interval(w, upper, lower, digits)
 	return n, kappa - k

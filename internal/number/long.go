@@ -375,7 +375,7 @@ func AppendLong(dst []byte, l Long) []byte {
 // shiftRound returns (hi,lo) >> shift, rounded to nearest even; 0 < shift < 128.
 func shiftRound(hi, lo uint64, shift uint) (uint64, uint64) {
 	var rest, half uint64 // the bits shifted out, the highest first
-	var below uint64      // those that do not fit rest
+	var below uint64      // the bits that do not fit rest
 	if shift <= 64 {
 		rest = lo << (64 - shift)
 		lo = lo>>shift | hi<<(64-shift)

@@ -28,8 +28,8 @@ type S3Options struct {
 	VirtualHost    bool // the bucket is part of the host's name, also with an endpoint
 	Credentials    Credentials
 	TLS            *tls.Config
-	Tries          int           // of a request; at least 1
-	Pause          time.Duration // before the second try; it doubles for each further one
+	Tries          int           // tries of a request; at least 1
+	Pause          time.Duration // before the second try; it doubles for each further try
 	Now            func() time.Time
 }
 
@@ -237,7 +237,7 @@ func (s *S3) once(ctx context.Context, verb, method, key, query string, header h
 		return reply, response.Header, false, nil
 	}
 	e := &S3Error{Verb: verb, Key: shown, Store: s.String(), Status: response.StatusCode}
-	_ = xml.Unmarshal(reply, e) // a reply that is not S3's has its status alone
+	_ = xml.Unmarshal(reply, e) // of a reply that is not S3's, only the status is known
 	e.explain(s, response, now)
 	code := response.StatusCode
 	again = code >= 500 && code != http.StatusNotImplemented && code != http.StatusInsufficientStorage ||
@@ -254,7 +254,7 @@ func isCertificate(err error) bool {
 type S3Error struct {
 	Verb, Key, Store string `xml:"-"`
 	Status           int    `xml:"-"`
-	Why              string `xml:"-"` // for the operator, and what helps; empty: Code and Message say all that is known
+	Why              string `xml:"-"` // explanation and remedy for the operator; "": Code and Message say everything
 	Code             string // S3's name of the error; empty: the reply was not S3's
 	Message          string
 }
@@ -280,7 +280,7 @@ func (e *S3Error) Error() string {
 // explain sets Why. sent is this host's time at the request.
 func (e *S3Error) explain(s *S3, response *http.Response, sent time.Time) {
 	if e.Code == "" && e.Status == http.StatusNotFound && e.Verb != "list" {
-		e.Code = "NoSuchKey" // of a store that says it by the status alone
+		e.Code = "NoSuchKey" // for a store that reports it only by the status
 	}
 	switch e.Code {
 	case "InvalidAccessKeyId":

@@ -16,7 +16,7 @@ type Entry struct {
 	ID     string
 	At     time.Time
 	Backup *Backup // nil: its manifest cannot be read
-	Wrong  string  // what is wrong; empty: it is whole, by the list of its parts
+	Wrong  string  // what is wrong; "": it is complete, by the list of parts
 	Locked bool    // it is encrypted with another key
 }
 

@@ -93,7 +93,7 @@ func (l *lock) end() {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
-	_ = l.r.Store.Delete(ctx, l.key) // one that stays is stale some time later
+	_ = l.r.Store.Delete(ctx, l.key) // a lock that stays becomes stale some time later
 }
 
 // others lists the locks of a folder. Locks that are not live are stale.

@@ -61,7 +61,7 @@ func (b *Backup) setID() {
 		fmt.Fprintf(sum, "%s %d %s\n", f.Name, f.Bytes, f.SHA256)
 	}
 	if b.key != nil {
-		fmt.Fprintln(sum, b.key.names) // without the key, it is no checksum of what the files hold
+		fmt.Fprintln(sum, b.key.names) // without the key, it must not be a checksum of the files' contents
 	}
 	b.ID = b.At().UTC().Format(idTime) + "-" + hex.EncodeToString(sum.Sum(nil)[:4])
 }

@@ -326,7 +326,7 @@ func TestPullBroken(t *testing.T) {
 		if err := r.Pull(t.Context(), disk.OS, b, into, nothing); err != nil {
 			t.Fatal(err)
 		}
-		if n := server.Requests(); n > 14-int(there)+atOnce { // some of the broken pull may come late
+		if n := server.Requests(); n > 14-int(there)+atOnce { // some requests of the broken pull may come late
 			t.Errorf("%d parts were there, and %d requests were made", there, n)
 		}
 		c.holds(t, into)
@@ -417,8 +417,8 @@ func TestDamage(t *testing.T) {
 		for _, c := range []struct {
 			what   string
 			change func([]byte) []byte
-			state  string // of the list; "": it does not see it
-			want   string // of the pull
+			state  string // the state in the list; "": the list does not notice
+			want   string // the result of the pull
 		}{
 			{"missing", func([]byte) []byte { return nil }, "1 parts are missing, the first one of a.1.base.rdb", "is missing"},
 			{"cut", func(b []byte) []byte { return b[:len(b)-1] }, "have another length, the first one of a.1.base.rdb",

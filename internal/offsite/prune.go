@@ -13,8 +13,8 @@ import (
 
 // A Policy says which backups are kept. A backup is kept if either of the two rules keeps it.
 type Policy struct {
-	Last  int           // so many of each server's; 0: no such rule
-	Since time.Duration // all that are younger; 0: no such rule
+	Last  int           // keep this many backups of each server; 0: no such rule
+	Since time.Duration // keep all younger backups; 0: no such rule
 	Now   time.Time
 	Dry   bool // nothing is removed
 }
@@ -27,7 +27,7 @@ type Pruned struct {
 	Backups []Entry
 	Kept    int
 	Parts   int
-	Bytes   int64 // in the store
+	Bytes   int64 // bytes in the store
 }
 
 // A BusyError means that a push is running, so that nothing can be removed.
@@ -111,7 +111,7 @@ func (r *Repository) Prune(ctx context.Context, policy Policy) (*Pruned, error) 
 // doomed returns the backups that the policy does not keep.
 func (policy *Policy) doomed(all []Entry) (goes []Entry) {
 	count := map[string]int{}
-	oldest := policy.Now // of the kept ones
+	oldest := policy.Now // of the kept backups
 	for _, e := range slices.Backward(all) {
 		if e.Wrong != "" {
 			continue

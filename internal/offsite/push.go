@@ -26,14 +26,14 @@ type Source struct {
 	Name    string
 	Content io.Reader
 	Bytes   int64
-	Changed func() error // called after the file was read: an error says that it has changed meanwhile
+	Changed func() error // called after the file was read; an error means that it has changed meanwhile
 }
 
 // Pushed describes what a push has done.
 type Pushed struct {
 	Backup    *Backup
-	There     bool // the same backup was there already
-	Sent, Had int  // parts that were sent; parts that were there
+	There     bool // the same backup existed already
+	Sent, Had int  // parts that were sent; parts that the store had
 	SentBytes int64
 }
 
@@ -153,7 +153,7 @@ func lacks(b *Backup, there map[string]objectstore.Object) string {
 type pushing struct {
 	r      *Repository
 	verify bool
-	there  map[string]objectstore.Object // not changed
+	there  map[string]objectstore.Object // never changed
 	free   chan []byte                   // memory for parts
 
 	mu       sync.Mutex

@@ -46,7 +46,7 @@ const (
 // A Repository has the backups of one store.
 type Repository struct {
 	Store objectstore.Store
-	Keys  []*Key       // the first one encrypts; all of them decrypt. Empty: nothing is encrypted
+	Keys  []*Key       // the first one encrypts; all of them decrypt; empty: nothing is encrypted
 	Tell  func(string) // gets sentences for the operator
 	Times Times
 
@@ -55,9 +55,9 @@ type Repository struct {
 
 // Times are the intervals of locks. The zero value is for tests that do not wait.
 type Times struct {
-	Beat  time.Duration // a lock is written again this often
-	Stale time.Duration // a lock that was not written for this long is of a process that has died
-	Ask   time.Duration // how often a push looks whether a prune is over
+	Beat  time.Duration // how often a lock is written again
+	Stale time.Duration // a lock that was not written for this long belongs to a dead process
+	Ask   time.Duration // how often a push checks whether a prune is over
 }
 
 // UsualTimes are the Times of a real repository.

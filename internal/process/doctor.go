@@ -19,7 +19,7 @@ import (
 type Plan struct {
 	MaxMemory  uint64 // bytes; 0: no limit
 	MaxClients int64
-	Files      uint64 // open files beside those of clients
+	Files      uint64 // open files in addition to those of clients
 	Backlog    int64  // tcp-backlog
 	Folder     string // of dump.rdb and the append-only file
 	Persists   bool   // it saves or logs

@@ -19,7 +19,7 @@ import (
 type Finding struct {
 	Name    string // of the check, such as "swap"
 	Verdict Verdict
-	Sees    string // what there is
+	Sees    string // the facts that were found
 	Change  string // what to change. Empty: nothing
 	Why     string // why to change it
 }
@@ -30,7 +30,7 @@ type Verdict int
 const (
 	Fine    Verdict = iota
 	Unknown         // the host does not say
-	Advice          // the server would run better otherwise
+	Advice          // the server would run better with a change
 	Problem         // the server would fail, or lose data
 )
 

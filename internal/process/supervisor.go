@@ -22,7 +22,7 @@ type Supervisor struct {
 	log  *logging.Logger
 
 	mu     sync.Mutex
-	status string // the last text of Status, which is shown again after Underway
+	status string // the last text of Status, shown again after Underway
 }
 
 // Supervise finds the supervisor that the settings name; "auto" looks for one. A supervised process does not daemonize.

@@ -30,13 +30,13 @@ import (
 // Owner: the turn, and the main goroutine before turns begin.
 type Threads struct {
 	base  int
-	extra int  // how many threads there are in addition to the loops' now
+	extra int  // present number of threads in addition to the loops'
 	fixed bool // the environment sets the number
 
 	waits bool // loops give up their place while they wait
 	turns uint64
 	calm  int // ticks in a row with few turns
-	still int // ticks in a row with rare turns, until one has twice as many
+	still int // ticks in a row with rare turns, until a tick has twice as many
 
 	greeters int // handshakes that compute at a time
 	greeting int // ticks for which handshakes may still have threads

@@ -28,7 +28,7 @@ var directiveLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 // Shape: a section begins with a comment line of dashes, its title, and its text, and ends at a blank line. An entry is
 // the comment above a directive's lines.
 func ReadPage(page string) (intro string, sections []Section) {
-	var said []string // the lines of the comment above
+	var said []string // the comment lines above
 	var introduced []string
 	for line := range strings.SplitSeq(page, "\n") {
 		text, isText := strings.CutPrefix(line, "# ")

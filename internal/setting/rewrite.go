@@ -83,7 +83,7 @@ func (r *Row) changedFirst(lines []string) {
 // A rewritten is a file during its rewrite.
 type rewritten struct {
 	lines  []string
-	at     map[string][]int // line numbers of a directive's lines that are not replaced yet
+	at     map[string][]int // line numbers of each directive's lines that are not replaced yet
 	signed bool
 	all    bool
 }

@@ -143,7 +143,7 @@ func (c *chooser) forClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		}
 	}
 	if c.gap {
-		if v.version = spoken; spoken == 0 { // it has no allowed version: crypto/tls shall return the error
+		if v.version = spoken; spoken == 0 { // without an allowed version, crypto/tls shall return the error
 			v.version = c.versions[len(c.versions)-1]
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // A Current has the certificates in use. Handshakes read it on any goroutine.
 type Current struct {
 	Settings *Settings
-	Wanted   func() bool // whether there are TLS connections: without any, no certificate is read
+	Wanted   func() bool // reports whether there are TLS connections; without any, no certificate is read
 	Warn     func(err error)
 	Begins   func() // a handshake of a connection that this server opens begins
 
@@ -20,7 +20,7 @@ type Current struct {
 	admin   atomic.Pointer[tls.Config]
 	client  atomic.Pointer[tls.Config]
 	ends    atomic.Pointer[Ends]
-	read    atomic.Pointer[[sha256.Size]byte] // of the files as they were read last
+	read    atomic.Pointer[[sha256.Size]byte] // checksum of the files as they were last read
 	loads   atomic.Int64                      // how often Load was called
 }
 

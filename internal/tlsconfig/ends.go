@@ -11,8 +11,8 @@ import (
 
 // Ends are the certificates in use, so that monitoring can see when they expire.
 type Ends struct {
-	Server, Client *x509.Certificate // Client is that of tls-client-cert-file; nil: none
-	Authority      *x509.Certificate // of all authorities, the one that ends first
+	Server, Client *x509.Certificate // Client is the certificate of tls-client-cert-file; nil: none
+	Authority      *x509.Certificate // the authority that expires first
 }
 
 // earlier returns the certificate that expires first. a may be nil.

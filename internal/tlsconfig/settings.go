@@ -15,7 +15,7 @@ import (
 // Settings are the directives. Auth is read at each handshake, User after it, Reload by a Watch, the others by Build.
 type Settings struct {
 	Cert, Key, KeyPass                setting.String
-	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; "": it shows the others
+	ClientCert, ClientKey, ClientPass setting.String // for links that this server opens; "": the others are used
 	CAFile, CADir                     setting.String
 	Auth                              setting.Enum[Auth]
 	User                              setting.Enum[User]
@@ -35,8 +35,8 @@ type Auth int
 // The values of tls-auth-clients.
 const (
 	AuthNo       Auth = iota // none is requested
-	AuthYes                  // one signed by an authority of ours
-	AuthOptional             // none, or one signed by an authority of ours
+	AuthYes                  // a certificate signed by a configured authority
+	AuthOptional             // none, or one signed by a configured authority
 )
 
 // User says which part of a client's certificate names its ACL user.

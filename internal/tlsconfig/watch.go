@@ -18,8 +18,8 @@ type Watch struct {
 	Do      func(func())             // takes a turn
 	Log     func(text string)
 
-	next int64       // Unix ms: not before
-	busy atomic.Bool // a goroutine reads
+	next int64       // Unix ms: the earliest time of the next look
+	busy atomic.Bool // a goroutine is reading
 }
 
 // Tick checks the files if the interval has passed.

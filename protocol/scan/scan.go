@@ -47,7 +47,7 @@ const (
 // attribute inside a reply is a part of it.
 type Scanner struct {
 	Kind    byte    // the first byte of the current reply, or of the last one if none has begun
-	Refusal Refusal // of that reply, once its first word is complete
+	Refusal Refusal // the reply's Refusal, once its first word is complete
 
 	state  state
 	nested bool // the current element is inside an aggregate
@@ -56,10 +56,10 @@ type Scanner struct {
 	spell  bool // word is still being read
 	elem   byte // the first byte of the current element
 	digits uint8
-	length uint8 // of word
+	length uint8 // length of word
 	word   [maxWord]byte
 	left   int64 // elements that are not complete; 0 between replies
-	value  int64 // of the number
+	value  int64 // value of the number
 	rest   int64 // bytes of a string that are still missing; bytes of a line that have come
 }
 
@@ -320,7 +320,7 @@ func (s *Scanner) endNumber() error {
 		return fmt.Errorf("too many elements: %d in a reply of type %q", n, s.elem)
 	}
 	if s.elem == '|' && s.nested {
-		s.left++ // it is no element: the next one is
+		s.left++ // an attribute is not an element: the next value is
 	}
 	s.nested = true
 	s.left += n

@@ -25,7 +25,7 @@ type Loop struct {
 	poller  *netpoll.Poller
 	bell    int // an eventfd, edge-triggered (gnet.G1)
 	ending  atomic.Bool
-	yielded int64 // when Yield last did so, Unix ms
+	yielded int64 // when Yield last yielded, Unix ms
 }
 
 // New makes a loop. It reports no events before Run.
@@ -63,7 +63,7 @@ func (l *Loop) Run(ready func(fd int, events uint32), heard func()) {
 		return nil
 	})
 	if !errors.Is(err, gneterrors.ErrEngineShutdown) {
-		panic(fmt.Errorf("gnet's poller: %w", err)) // epoll_wait fails only if its descriptor is not what we made it
+		panic(fmt.Errorf("gnet's poller: %w", err)) // epoll_wait fails only if its descriptor is not the one made here
 	}
 }
 

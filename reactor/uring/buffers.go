@@ -19,7 +19,7 @@ type Buffers struct {
 	entries []bufferEntry
 	ring    []byte // the mapped entries
 	given   uint16
-	ours    []bool // in builds that check: is the caller's
+	ours    []bool // in builds with checks: whether the caller has it
 }
 
 const (

@@ -19,7 +19,7 @@ const (
 	offsetRequests = 0x10000000
 
 	enterGetEvents  = 1 << 0
-	enterRegistered = 1 << 4 // the ring is named by its place in the thread's list
+	enterRegistered = 1 << 4 // the ring is named by its index in the thread's list
 
 	registerEnable     = 12
 	registerRings      = 20

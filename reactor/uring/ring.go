@@ -52,7 +52,7 @@ type Ring struct {
 
 	Buffers   Buffers
 	unbounded bool // see Unbind
-	name      int  // of the ring in Enter: its place in the thread's list
+	name      int  // the ring's name in Enter: its index in the thread's list
 }
 
 // A Completion is the kernel's report about a request.
@@ -197,7 +197,7 @@ func (r *Ring) enter(least, flags uintptr, giving bool) {
 	} else {
 		taken, _, errno = syscall.RawSyscall6(unix.SYS_IO_URING_ENTER, name, asked, least, flags, 0, 0)
 	}
-	if errno == 0 && taken == 0 && asked > 0 { // the name is of this thread: here it is another ring's
+	if errno == 0 && taken == 0 && asked > 0 { // the name is valid only on this thread: here it is another ring's
 		panic("io_uring_enter: another thread uses the ring")
 	}
 	r.told = r.sqHead.Load()
@@ -210,7 +210,7 @@ func (r *Ring) enter(least, flags uintptr, giving bool) {
 // Completion removes and returns the next completion.
 func (r *Ring) Completion() (c Completion, ok bool) {
 	if r.read == r.cqTail.Load() {
-		r.cqHead.Store(r.read) // only now, before Enter counts those that are there
+		r.cqHead.Store(r.read) // only now, before Enter counts the completions that are there
 		return c, false
 	}
 	c = r.completions[r.read%uint32(len(r.completions))]

@@ -24,7 +24,7 @@ const (
 	magic     = "SPBKLG01"
 	headLen   = 24
 	blockHead = 20
-	blockMost = 1 << 20 // the longest block that a reader believes in
+	blockMost = 1 << 20 // the longest block that a reader accepts
 )
 
 // appendHead appends the head of a segment.
@@ -64,15 +64,15 @@ var (
 type Log struct {
 	folder  *Folder
 	nonce   uint64
-	release func(p []byte) // takes back what Append was given
+	release func(p []byte) // takes back the memory given to Append
 	done    chan struct{}  // closed when the writer has ended
 
 	mu       sync.Mutex
-	moved    *sync.Cond // one of these has changed:
+	moved    *sync.Cond // signals changes of the fields below
 	limit    int64      // of the bytes in files
 	segments []segment  // in order; together they are the stream from begin to written
 	inFiles  int64      // their bytes
-	queue    []piece    // the stream from written to end, less what the writer has in hand
+	queue    []piece    // the stream from written to end, less the batch that the writer is writing
 	queued   int64      // bytes from written to end
 	begin    int64
 	written  int64
@@ -136,8 +136,8 @@ type Figures struct {
 	Begin, End int64  // offsets of the stream that it has
 	Queued     int64  // bytes that wait for the disk, in memory
 	InFiles    int64  // bytes of its files
-	Steps      uint64 // grows with each thing that the disk has done
-	Err        error  // why it has given up; nil: it has not
+	Steps      uint64 // grows with each completed disk operation
+	Err        error  // why it was given up; nil: it was not
 }
 
 // Figures returns the log's state.

@@ -19,7 +19,7 @@ type Reader struct {
 	in    *bufio.Reader
 	next  int64  // the offset of the file's next block
 	buf   []byte // a whole block
-	block []byte // the rest of the block in hand, after offset at
+	block []byte // the rest of the present block, after offset at
 }
 
 // readAhead is how many bytes a reader requests from the disk at a time.
@@ -66,7 +66,7 @@ func (r *Reader) nextBlock() error {
 			return r.explain(err)
 		}
 	}
-	r.left += s.Bytes - r.open.Bytes // what was written meanwhile
+	r.left += s.Bytes - r.open.Bytes // the bytes written meanwhile
 	r.open = s
 	if err := r.readBlock(); err != nil {
 		return r.explain(err)

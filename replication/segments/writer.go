@@ -17,7 +17,7 @@ type writer struct {
 	*Log
 	file disk.File // the newest segment; nil: the next bytes begin one
 	size int64     // of file
-	sent int64     // how much of file was sent to the disk
+	sent int64     // how many bytes of file were flushed
 	buf  []byte
 }
 
@@ -41,7 +41,7 @@ func (l *Log) run() {
 		err = w.leaveNote()
 	}
 	if err == nil {
-		w.GiveUp(ErrClosed) // sealed: readers end too
+		w.GiveUp(ErrClosed) // the log is sealed: readers end too
 		return
 	}
 	w.GiveUp(err)
@@ -104,7 +104,7 @@ func (w *writer) next() (t task, err error) {
 			last := len(w.segments) - 1
 			t.roll = last < 0 || w.file == nil || w.segments[last].End-w.segments[last].Begin >= segmentBytes(w.limit)
 			if last == 0 && w.inFiles+bytes+headLen > w.limit {
-				t.roll = true // so that the only segment can go
+				t.roll = true // so that the only segment can be removed
 			}
 		}
 		if t.surplus = w.surplus(bytes, t.roll); n > 0 || len(t.surplus) > 0 || w.seal != nil {
