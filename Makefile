@@ -240,6 +240,7 @@ conformance: deps build page s3 ## the public Tcl suites and the differential ru
 	SPINDLE_LUA_PROGRAMS=200000 $(GO) test -count=1 -v -timeout 60m ./scripting/lua -run AgainstLua
 
 # Twenty times the size of the black-box tests, and many times that of Sentinel's, Cluster's, the log's and scripts'.
+# tests/histories takes some 20 minutes of it: a minute for each unit of SPINDLE_TEST_SCALE.
 soak: deps build ## the tests that play by chance, at many times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./engine/data/keyspace ./engine/data/value/stream -run Model

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"spindle/tests/testkit"
 )
 
 // register is a string that SET writes and GET reads. An unknown write may take place at any later time, or never. So
@@ -34,7 +36,8 @@ var register = porcupine.Model{
 // A finding is an observation that no data set explains.
 type finding struct{ key, what string }
 
-// check returns the findings of a history. If reads is true, the clients' GETs are checked as well as the final reads.
+// check returns the findings of a history. The final reads are checked, and reads with a write. If reads is true, the
+// clients' plain GETs are checked too.
 func (h *history) check(reads bool) (found []finding) {
 	byKey := map[string][]event{}
 	for _, e := range h.events {
@@ -57,6 +60,9 @@ func (h *history) check(reads bool) (found []finding) {
 	return found
 }
 
+// checkPatience is how long the check of one register may take. The most take no millisecond.
+const checkPatience = 5 * time.Minute
+
 func checkRegister(events []event, reads bool) string {
 	var operations []porcupine.Operation
 	last := ""
@@ -73,13 +79,28 @@ func checkRegister(events []event, reads bool) string {
 		}
 		operations = append(operations, porcupine.Operation{ClientId: e.client + 1, Input: e, Call: e.call, Return: ret})
 	}
-	switch porcupine.CheckOperationsTimeout(register, operations, time.Minute) {
+	switch porcupine.CheckOperationsTimeout(register, operations, testkit.Slowly(checkPatience)) {
 	case porcupine.Illegal:
-		return fmt.Sprintf("no order of %d calls explains what was read; at the end it is %q", len(operations), last)
+		return fmt.Sprintf("no order of %d calls explains what was read; at the end it is %q:%s", len(operations), last,
+			calls(events))
 	case porcupine.Unknown:
-		return fmt.Sprintf("%d calls could not be checked within a minute", len(operations))
+		return fmt.Sprintf("%d calls could not be checked within %v", len(operations), testkit.Slowly(checkPatience))
 	}
 	return ""
+}
+
+// calls lists the calls of a key in the order in which they began, with the times in ms.
+func calls(events []event) string {
+	slices.SortFunc(events, func(a, b event) int { return int(a.call - b.call) })
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "\n%.3f to %.3f, client %d: %c %s%s", float64(e.call)/1e6, float64(e.ret)/1e6, e.client, e.kind, e.in,
+			e.out)
+		if e.unknown {
+			b.WriteString(" (unknown)")
+		}
+	}
+	return b.String()
 }
 
 // checkCounter checks that each INCR with a reply returned a different number, and that the last value is at least as

@@ -16,8 +16,8 @@ import (
 // An event is one call of a client.
 type event struct {
 	client    int
-	kind      byte   // 'w' SET, 'r' GET, 'i' INCR, 'p' RPUSH
-	key       string // the number of the key within its kind
+	kind      byte // 'w' SET, 'r' GET, 'q' GET with a write in one transaction, 'i' INCR, 'p' RPUSH
+	key       string
 	in, out   string // the argument; the reply of GET or INCR
 	call, ret int64  // ns since the history's begin
 	unknown   bool   // no reply came, or a reply that leaves open whether the write happened
@@ -33,6 +33,28 @@ type history struct {
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }
 
+// count returns how many calls were answered, and of how many the outcome is unknown.
+func (h *history) count() (answered, unknown int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events {
+		if e.unknown {
+			unknown++
+		}
+	}
+	return len(h.events) - unknown, unknown
+}
+
+// confirmed returns how many writes were answered.
+func (h *history) confirmed() (n int) {
+	for _, e := range h.events {
+		if !e.unknown && strings.IndexByte("wip", e.kind) >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (h *history) add(e event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,18 +62,35 @@ func (h *history) add(e event) {
 }
 
 // refusals lists errors of calls that have changed nothing.
-var refusals = []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "UNBLOCKED", "BUSY"}
+var refusals = []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS", "MISCONF", "UNBLOCKED", "BUSY", "MOVED",
+	"CLUSTERDOWN", "EXECABORT"}
 
-// run lets clients call until stop is set. Each client chooses a server that reports to be the primary, and uses it
-// until an error.
-func (s *site) run(h *history, clients int, stop *atomic.Bool) *sync.WaitGroup {
+// mix is what clients call if nothing else is said.
+const mix = "wwwrqqiipp"
+
+// A crew is a group of clients. Each client chooses a server that reports to be the primary, and uses it until an
+// error.
+type crew struct {
+	first, clients int    // the number of the first client, and how many there are
+	kinds          string // of calls
+	stop, rest     atomic.Bool
+	calling        atomic.Int64 // calls that are not answered
+	servers        []*testkit.Server
+}
+
+// run lets clients call until stop is set. They do not call while rest is.
+func (s *site) run(h *history, w *crew) *sync.WaitGroup {
 	var all sync.WaitGroup
-	for number := range clients {
+	for number := w.first; number < w.first+w.clients; number++ {
 		rng := rand.New(rand.NewPCG(s.rng.Uint64(), uint64(number)))
 		all.Go(func() {
-			c := &caller{h: h, number: number, rng: rng, servers: s.servers}
-			for n := 0; !stop.Load(); n++ {
-				c.call(n)
+			c := &caller{h: h, crew: w, number: number, rng: rng}
+			for n := 0; !w.stop.Load(); n++ {
+				w.calling.Add(1)
+				if !w.rest.Load() {
+					c.call(n)
+				}
+				w.calling.Add(-1)
 				testkit.Moment(rng, 4*time.Millisecond)
 			}
 			c.hangUp()
@@ -62,11 +101,11 @@ func (s *site) run(h *history, clients int, stop *atomic.Bool) *sync.WaitGroup {
 
 // A caller is one client.
 type caller struct {
-	h       *history
-	number  int
-	rng     *rand.Rand
-	servers []*testkit.Server
-	conn    *respclient.Client
+	*crew
+	h      *history
+	number int
+	rng    *rand.Rand
+	conn   *respclient.Client
 }
 
 func (c *caller) hangUp() {
@@ -101,14 +140,14 @@ func (c *caller) call(n int) {
 	if c.conn == nil && !c.find() {
 		return
 	}
-	of := fmt.Sprint(c.rng.IntN(4), "-", c.h.now()/int64(2*time.Second))
-	e := event{client: c.number, kind: "wwrrip"[c.rng.IntN(6)]}
+	of := fmt.Sprint("{s}", c.h.began.UnixNano(), "-", c.rng.IntN(4), "-", c.h.now()/int64(2*time.Second)) // one slot
+	e := event{client: c.number, kind: c.kinds[c.rng.IntN(len(c.kinds))]}
 	var request []any
 	switch e.kind {
 	case 'w':
 		e.key, e.in = "r"+of, fmt.Sprint(c.number, ".", n)
 		request = []any{"SET", e.key, e.in}
-	case 'r':
+	case 'r', 'q':
 		e.key = "r" + of
 		request = []any{"GET", e.key}
 	case 'i':
@@ -119,7 +158,7 @@ func (c *caller) call(n int) {
 		request = []any{"RPUSH", e.key, e.in}
 	}
 	e.call = c.h.now()
-	v, err := c.conn.Do(request...)
+	v, err := c.ask(e.kind, request)
 	e.ret = c.h.now()
 	if err != nil {
 		c.hangUp()
@@ -135,14 +174,30 @@ func (c *caller) call(n int) {
 		e.unknown = true
 	}
 	switch {
-	case e.unknown && e.kind == 'r':
+	case e.unknown && (e.kind == 'r' || e.kind == 'q'):
 		return
-	case e.kind == 'r':
+	case e.kind == 'r' || e.kind == 'q':
 		e.out = v.Text
 	case e.kind == 'i':
 		e.out = strconv.FormatInt(v.Int, 10)
 	}
 	c.h.add(e)
+}
+
+// ask returns the reply. A read with a write shows the key as it was when the write took its place among all others.
+func (c *caller) ask(kind byte, request []any) (respclient.Value, error) {
+	if kind != 'q' {
+		return c.conn.Do(request...)
+	}
+	replies, err := c.conn.Pipeline([]any{"MULTI"}, []any{"INCR", "reads{s}"}, request, []any{"EXEC"})
+	if err != nil {
+		return respclient.Value{}, err
+	}
+	last := replies[len(replies)-1]
+	if last.Err() == nil && len(last.Elems) == 2 {
+		return last.Elems[1], nil
+	}
+	return last, nil
 }
 
 // finish reads all keys at the end. A reply that waits for replicas may need some time.

@@ -36,6 +36,7 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 			})
 			old.Kill()
 			last := <-confirmed
+			t.Logf("count: 1 failovers, %d confirmed writes, 0 lost", last)
 			promoted := g.awaitSwitch(t, old.Addr)
 			await(t, promoted, "role", "master")
 			testkit.Until(t, patience, "the new primary to confirm a write", func() error {
