@@ -85,7 +85,7 @@ func (e *Encoder) Key(v value.Value) { e.b.key(v) }
 // Err returns the first error of the writer.
 func (e *Encoder) Err() error { return e.b.err }
 
-// Flush writes all that is buffered. Errors: those of the writer.
+// Flush writes all buffered bytes. Errors: those of the writer.
 func (e *Encoder) Flush() error {
 	if e.b.err == nil {
 		e.b.err = e.b.w.Flush()

@@ -42,7 +42,7 @@ type pastBase struct {
 	atMs   int64 // Unix time of the cut
 }
 
-// A pastIncr is an increment.
+// A pastIncr is an increment of the history.
 type pastIncr struct {
 	name   string
 	size   int64 // liveSize: it still grows

@@ -32,7 +32,7 @@ type Parts struct {
 	// Held reports whether the present data must not go into the log. That is so while a copy of the primary's data
 	// replaces them, and after its load has failed. No rewrite begins meanwhile. nil means never.
 	Held func() bool
-	// Changed runs in a turn after a possible change of Refusal or of the work under way.
+	// Changed runs in a turn after a possible change of Refusal or of the running work.
 	Changed func()
 	// Latency is part.Listeners.Latency. It is called in a turn for each event past the threshold.
 	Latency func(event string, took time.Duration)

@@ -77,7 +77,7 @@ var (
 	errRoomAgain = errors.New("the file before it can be written again")
 )
 
-// Rewriting reports whether a rewrite is under way.
+// Rewriting reports whether a rewrite is running.
 func (l *Log) Rewriting() bool { return l.rw.job != nil }
 
 // rewrite runs BGREWRITEAOF: it starts a rewrite, or schedules one.

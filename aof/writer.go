@@ -370,7 +370,7 @@ func (w *writer) syncingFor() time.Duration {
 	return time.Since(s.sync.began)
 }
 
-// isSyncing reports whether a sync is under way.
+// isSyncing reports whether a sync is running.
 func (w *writer) isSyncing() bool {
 	s := w.lock()
 	defer w.unlock()

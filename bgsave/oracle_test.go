@@ -104,7 +104,7 @@ func (r *reference) run(args ...string) string {
 	return r.try(b.String())
 }
 
-// TestReferenceLoads: redis-server loads all keys of our files, and redis-check-rdb finds no fault.
+// TestReferenceLoads: redis-server loads all keys of this server's files, and redis-check-rdb finds no fault.
 func TestReferenceLoads(t *testing.T) {
 	s := mixed(t, manyKeys)
 	for _, compress := range []bool{false, true} {

@@ -396,8 +396,8 @@ func (sv *saver) flush() {
 	sv.keys = 0
 }
 
-// A delay is rdb-key-save-delay or key-load-delay. A positive delay is in µs after each key. A negative delay -n is 1
-// µs after one key in n, chosen by chance.
+// A delay is rdb-key-save-delay or key-load-delay. A positive delay is a pause after each key, in µs. A negative delay
+// -n is a pause of 1 µs after one key in n, chosen by chance.
 type delay int64
 
 // wait sleeps, unless ctx ends first.

@@ -9,7 +9,7 @@ import (
 	"spindle/internal/slots"
 )
 
-// This node's keyspace and subscribers, as the cluster uses them.
+// This file has the node's keyspace and subscribers, in the form that the cluster uses.
 
 // A Local holds this node's core, keyspace and subscribers.
 type Local struct {
@@ -20,19 +20,19 @@ type Local struct {
 	Moved   func() // the core and pub/sub now use another map; turn only
 }
 
-// Keys returns the keyspace by slots.
+// Keys returns the keyspace, ordered by slots.
 func (l Local) Keys() slots.Keys { return &localKeys{local: l} }
 
-// Messages returns the receiver of other nodes' messages for this node's subscribers.
+// Messages returns the receiver that passes other nodes' messages to this node's subscribers.
 func (l Local) Messages() slots.Messages { return &localMessages{local: l} }
 
-// A localKeys is the keyspace by slots: slots.Keys.
+// A localKeys is the keyspace ordered by slots. It implements slots.Keys.
 type localKeys struct {
 	local Local
 
 	mu       sync.Mutex
-	pending  *slots.Map // the Map before the changes that tell has not handled yet
-	hasMoved bool       // a call of tell is coming
+	pending  *slots.Map // the Map before the changes that apply has not handled yet
+	hasMoved bool       // a call of apply is coming
 }
 
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
@@ -44,7 +44,7 @@ func (d *localKeys) Drop(all []uint16) {
 	})
 }
 
-// Moved implements slots.Keys. One call of tell may handle several changes.
+// Moved implements slots.Keys. One run of apply may handle several changes.
 func (d *localKeys) Moved(before, _ *slots.Map) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *localKeys) apply() {
 	})
 }
 
-// changed returns the slots whose owner changed or is gone, and those of a shard that this node has left.
+// changed returns the slots whose owner has changed or is gone, and the slots of a shard that this node has left.
 func changed(before, now *slots.Map) map[uint16]bool {
 	left := map[uint16]bool{}
 	var was, is *slots.Node
@@ -107,7 +107,8 @@ type delivery struct {
 	shard            bool
 }
 
-// mostDelivered is how many bytes may wait for a turn. Further messages are lost, as with a client that is too slow.
+// mostDelivered is how many bytes may wait for a turn. Further messages are lost, as with a client that reads too
+// slowly.
 const mostDelivered = 64 << 20
 
 func (d *localMessages) Deliver(channel, message []byte, shard bool) {
@@ -125,7 +126,7 @@ func (d *localMessages) Deliver(channel, message []byte, shard bool) {
 	}
 }
 
-// run delivers until no message is left.
+// run delivers messages until none is left.
 func (d *localMessages) run() {
 	for {
 		d.mu.Lock()

@@ -26,8 +26,7 @@ import (
 	"spindle/reactor"
 )
 
-// Clients is the greatest number of the lane's clients. Newcomers is how many newcomers may wait while others are
-// closed for them.
+// Clients and Newcomers bound the lane's clients, and the newcomers that wait while others are closed for them.
 const (
 	Clients   = 64
 	Newcomers = 32

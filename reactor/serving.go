@@ -5,7 +5,7 @@ import (
 	"spindle/protocol"
 )
 
-// This file has the way of a request, from its bytes to the reply in the output.
+// This file serves requests, from their bytes to the replies in the output.
 
 // servedAtOnce is how many batches of one connection run before the loop looks at the others.
 const servedAtOnce = 16

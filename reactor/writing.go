@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file has the way of the output to the socket.
+// This file writes the output to the socket.
 
 // written is called when the connection's output has grown. It marks the connection for the next flush, which comes at
 // the iteration's end or earlier.

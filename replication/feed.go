@@ -90,7 +90,7 @@ func (f *Feed) EndAcks() { f.acks.halt() }
 // Wrote notes the stream's offset after a command of cl. A later WAIT of cl waits for this offset.
 func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }
 
-// Gone tells the feed that a client left.
+// Gone notes that a client has left. It may be a replica.
 func (f *Feed) Gone(cl *client.Client) {
 	if r, ok := cl.ReplicaState.(*replica); ok {
 		cl.ReplicaState = nil

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 )
 
-// A history names the data set whose changes a stream holds. A server that is promoted gives it a new name. It
+// A history names the data set whose changes a stream holds. A promoted server gives the history a new name, and
 // remembers the offset up to which the old name is valid.
 type history struct {
 	ID           string // 40 hex digits

@@ -24,7 +24,7 @@ type roster struct {
 
 	heardAcks bool // a replica has sent an acknowledgement in this turn
 	outLimit  uint64
-	// Bytes given to loops for replicas, including copies, less those that closed connections had not sent.
+	// Bytes given to loops for replicas, including copies, minus the bytes that closed connections had not sent.
 	posted    atomic.Int64
 	sentBytes int64 // what written last returned
 	sentRate  engine.Rate

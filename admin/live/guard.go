@@ -20,7 +20,9 @@ import (
 //	/metrics                 no (b)       yes
 //	/healthz                 no           no
 //
-// (a) with a token: no foreign page knows it. (b) without a token, a request for an unknown host gets no names of keys.
+// (a) With a token no host check is needed, because no foreign page knows the token.
+//
+// (b) Without a token, a request for an unknown host gets no names of keys.
 //
 // A foreign page may make a browser send a request. The request then has that page's Origin. If a foreign host name
 // points to this address, the request has that name as its Host.

@@ -23,7 +23,7 @@ type System interface {
 	// Open is os.OpenFile.
 	Open(name string, flag int, mode fs.FileMode) (File, error)
 	Rename(from, to string) error
-	// Link gives a file a second name, in the same file system.
+	// Link gives a file a second name (a hard link), in the same file system.
 	Link(from, to string) error
 	Remove(name string) error
 	// Mkdir makes a folder. An existing folder is not an error.

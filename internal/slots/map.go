@@ -38,7 +38,7 @@ type Map struct {
 	AllowShardWhenDown bool // cluster-allow-pubsubshard-when-down
 	Endpoints          EndpointType
 
-	// Migrating has the slots that move from Me to another node, Importing those that move to Me.
+	// Migrating has the slots that move from Me to another node. Importing has the slots that move to Me.
 	Migrating, Importing map[uint16]*Node
 
 	owners [Count]uint16 // index in nodes; 0: no owner

@@ -88,7 +88,7 @@ func (l *Loop) Watch(fd int) error {
 	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, false)
 }
 
-// Ring makes Run call heard soon. Several rings before that call have one call of heard together.
+// Ring makes Run call heard soon. Several rings before that call cause only one call.
 func (l *Loop) Ring() {
 	one := [8]byte{1}
 	syscall.RawSyscall(unix.SYS_WRITE, uintptr(l.bell), uintptr(unsafe.Pointer(&one)), 8)

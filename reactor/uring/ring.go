@@ -74,7 +74,8 @@ func (c *Completion) Buffer() (n int, ok bool) {
 func (c *Completion) Rest() bool { return c.flags&completionRest != 0 }
 
 // Sizes of the queues. A full queue of requests is passed to the kernel early. The queue of completions never gets
-// full. Each buffer can have one, and so can each request of an Enter. Enter runs 20 of the waiting requests.
+// full. Each buffer can have one completion, and so can each request of an Enter. Enter runs 20 of the waiting
+// requests.
 const (
 	requestEntries    = 256
 	completionEntries = 4096

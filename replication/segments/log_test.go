@@ -329,7 +329,7 @@ func replace(t *testing.T, d *faulty.Disk, name string, content []byte) {
 	}
 }
 
-// FuzzSegment: a reader gives no byte that was not appended, whatever a file holds.
+// FuzzSegment: a reader returns only bytes that were appended, whatever a file holds.
 func FuzzSegment(f *testing.F) {
 	f.Add([]byte{}, uint16(0))
 	f.Add(appendHead(nil, 1, base), uint16(24))
