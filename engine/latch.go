@@ -42,6 +42,21 @@ func (c *Core) LatchSlots(list []uint16) (release func()) {
 	}
 }
 
+// SlotLeaves returns an error if a command that worked beside the turns may not remove key any more. Its slot is held
+// for the next owner, or has one. Turn only.
+func (c *Core) SlotLeaves(key []byte) error {
+	c.assertHeld()
+	if c.slots == nil {
+		return nil
+	}
+	slot, m := slots.Of(key), c.slots.Load()
+	_, importing := m.Importing[slot]
+	if l := &c.latches; l.slots != nil && l.slots[slot] > 0 || !m.Mine(slot) && !importing {
+		return errOnItsWay
+	}
+	return nil
+}
+
 // addLatch makes admission check for latches.
 func (c *Core) addLatch() {
 	if c.latches.held++; c.latches.held == 1 {

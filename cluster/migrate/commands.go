@@ -130,6 +130,8 @@ func (m *Migrator) migrate(c *command.Context) error {
 				call.acked, call.failed = nil, protocol.ErrReadOnly
 			case m.parts.Core.Loading(): // the loaded file brings its keys again
 				call.acked, call.failed = nil, protocol.ErrLoading
+			default:
+				m.keepLeaving(call)
 			}
 			if waits {
 				m.parts.Core.Wake(cl)
@@ -140,6 +142,23 @@ func (m *Migrator) migrate(c *command.Context) error {
 		})
 	}()
 	return nil
+}
+
+// keepLeaving has a call remove no key whose slot goes to another node as a whole: the new owner would not hear of it.
+// So both targets get the key, and the client an error.
+func (m *Migrator) keepLeaving(call *call) {
+	if call.copy {
+		return
+	}
+	kept := call.acked[:0]
+	for _, i := range call.acked {
+		if err := m.parts.Core.SlotLeaves(call.keys[i].key); err != nil {
+			call.failed = err
+			continue
+		}
+		kept = append(kept, i)
+	}
+	call.acked = kept
 }
 
 // note adds n to the calls outside the turn.

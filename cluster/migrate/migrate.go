@@ -23,7 +23,7 @@ import (
 //
 // migrate.C1. A key of the call does not change between its encoding and the call's end. A latch delays commands that
 // name it.
-// migrate.C2. Only keys that the target has confirmed are deleted.
+// migrate.C2. Only keys that the target has confirmed are deleted, and none whose slot is handed over as a whole.
 type call struct {
 	host, port     string
 	db             int64 // the target's
