@@ -17,6 +17,9 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
 	}
+	if d.Core.Importing() && d.Follower.Following() {
+		return errReload // the stream continues, and the keys that it has brought are in no file
+	}
 	d.Core.EndUnit()
 	if !o.NoSave {
 		if err := d.Scheduler.Now(); err != nil {
@@ -57,6 +60,9 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 func (d *Set) LoadAOF(c *command.Context) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
+	}
+	if d.Core.Importing() && d.Follower.Following() {
+		return errReload
 	}
 	d.Core.EndUnit()
 	release := d.AOF.Flush()
