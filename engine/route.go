@@ -50,6 +50,7 @@ func (c *Core) admitSlots(cl *client.Client, spec *command.Spec, args [][]byte) 
 	}
 	c.stack.slots = m
 	if cl.Is(client.Importing) {
+		cl.InputBytes += uint64(protocol.CommandSize(args))
 		return c.admitImport(cl, callOf(cl, spec, args))
 	}
 	if at := spec.OneKey(); at > 0 && at < len(args) && m.OK && m.Mine(slots.Of(args[at])) && len(m.Migrating) == 0 &&

@@ -13,3 +13,20 @@ func AppendCommand(dst []byte, args [][]byte) []byte {
 	}
 	return dst
 }
+
+// CommandSize is the length of what AppendCommand appends.
+func CommandSize(args [][]byte) int {
+	n := len("*\r\n") + digits(len(args))
+	for _, a := range args {
+		n += len("$\r\n\r\n") + digits(len(a)) + len(a)
+	}
+	return n
+}
+
+// digits is the length of a number's text.
+func digits(n int) (count int) {
+	for count = 1; n > 9; n /= 10 {
+		count++
+	}
+	return count
+}

@@ -76,7 +76,11 @@ func (in *instance) joinCluster(p *part.Part) {
 	p.Sections = append(p.Sections,
 		info.Section{Name: "Clients", Fields: []info.Field{info.Int("cluster_connections", c.Connections)}},
 		info.Section{Name: "Memory", Fields: []info.Field{info.Int("mem_cluster_links", c.LinkBytes),
-			info.Int("mem_cluster_slot_export", in.mover.ExportBytes)}})
+			info.Int("mem_cluster_slot_export", in.mover.ExportBytes),
+			info.Int("mem_cluster_slot_import", in.mover.ImportBytes)}},
+		info.Section{Name: "Stats", Fields: []info.Field{
+			info.Int("total_net_cluster_slot_export_bytes", in.mover.Exported),
+			info.Int("total_net_cluster_slot_import_bytes", in.mover.Imported)}})
 	p.Follows = []part.Follow{part.On(c.Renew, cluster.Renewing...),
 		part.On(func() { in.core.CountSlots(in.clustering.SlotStats.Get()) }, "cluster-slot-stats-enabled")}
 	p.Reset = in.core.ResetSlotStats

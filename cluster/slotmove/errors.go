@@ -26,6 +26,7 @@ var (
 	errComing    = &protocol.Error{Code: "ERR",
 		Text: "Slot is already being imported on the target by a different migration"}
 	errOwnership = &protocol.Error{Code: "ERR", Text: "Target node does not agree about current slot ownership"}
+	errCancelled = &protocol.Error{Code: "ERR", Text: "This move was cancelled before it began"}
 	errMine      = &protocol.Error{Code: "ERR", Text: "This node already serves the slots"}
 )
 

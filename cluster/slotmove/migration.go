@@ -22,6 +22,7 @@ type task struct {
 	ranges           ranges
 	source           string
 	job              *job   // nil: it has not come
+	unwelcome        bool   // it was cancelled before its import came, which is refused then
 	ended            string // why there will be none: a state of MIGRATION STATUS, or ""
 	message          string
 	created, endedMs int64
@@ -139,11 +140,49 @@ func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
 	return nil
 }
 
-// answered notes how the owner of a task's slots has answered.
+// answered notes how the owner of a task's slots has answered. If it agrees, it has no earlier move of them.
 func (m *Mover) answered(t *task, err error) {
-	if err != nil && t.job == nil {
-		t.ended, t.message, t.endedMs = taskFailed, err.Error(), m.core.Now()
+	if err != nil {
+		t.unwelcome = false
+		if t.job == nil && t.ended == "" {
+			t.end(taskFailed, err.Error(), m.core.Now())
+		}
+		return
 	}
+	for _, other := range m.tasks {
+		if other != t && other.source == t.source && other.ranges.overlap(t.ranges) {
+			other.unwelcome = false
+		}
+	}
+}
+
+// end ends a task whose import has not come.
+func (t *task) end(state, message string, nowMs int64) {
+	t.ended, t.message, t.endedMs = state, message, nowMs
+}
+
+// tickTask gives up on an import that does not come. The owner of the slots has repl-timeout to answer, and as long to
+// connect.
+func (m *Mover) tickTask(t *task, nowMs int64) {
+	if t.job != nil || nowMs-t.created <= 2*m.parts.Patience().Milliseconds() {
+		return
+	}
+	t.unwelcome = false
+	if t.ended == "" {
+		t.end(taskFailed, "The node that owns the slots has not begun to send them", nowMs)
+	}
+}
+
+// refuses says why an import of slots from source is not wanted: its task was cancelled before. nil: it may begin.
+func (m *Mover) refuses(source string, r ranges) error {
+	for _, t := range m.tasks {
+		if t.unwelcome && t.source == source && t.ranges.String() == r.String() {
+			t.unwelcome = false
+			m.log.Notice("The move of slots %s from %s is refused: its task was cancelled", r, source)
+			return errCancelled
+		}
+	}
+	return nil
 }
 
 // request asks another node for a move. It has its own goroutine.
@@ -200,15 +239,18 @@ func (m *Mover) match(j *job) {
 // cancel ends the imports of the tasks, or of the one with an ID. It returns their number.
 func (m *Mover) cancel(id string) (n int64) {
 	for _, t := range m.tasks {
-		if t.over() || id != "" && t.id != id {
+		switch {
+		case t.over() || id != "" && t.id != id:
 			continue
+		case t.job == nil:
+			t.unwelcome = true
+			t.end(taskCancelled, "", m.core.Now())
+		case !t.job.running() || t.job.state == importGranted: // its end is decided
+			continue
+		default:
+			m.end(t.job, cancelled, "")
 		}
 		n++
-		if t.job != nil {
-			m.end(t.job, cancelled, "")
-		} else {
-			t.ended, t.endedMs = taskCancelled, m.core.Now()
-		}
 	}
 	return n
 }

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"spindle/bgsave"
@@ -65,6 +66,9 @@ type Mover struct {
 	replica bool // what tick saw last
 	stopped bool
 	acks    int // ticks until the next ACKs
+
+	imported uint64        // bytes that ended imports have brought
+	exported atomic.Uint64 // bytes written to targets; any goroutine
 }
 
 // New returns a Mover with these parts.
@@ -106,6 +110,7 @@ type job struct {
 
 	// An import:
 	cl          *client.Client // brings the keys; nil: it has left
+	readBefore  uint64         // bytes that cl had sent before
 	heardMs     int64          // steady
 	requestedMs int64          // steady, when the hand-over was asked for
 	after       state          // cleaningUp ends in it
@@ -243,8 +248,7 @@ func (m *Mover) end(j *job, s state, message string) {
 		}
 		m.letGo(j)
 	}
-	if cl := j.cl; cl != nil {
-		j.cl = nil
+	if cl := m.release(j); cl != nil {
 		m.core.Kill(cl, cl == m.core.Current())
 	}
 	if !j.export && s != success && !m.core.Loading() {
@@ -313,6 +317,9 @@ func (m *Mover) tick() {
 			m.settle(j, "A failover occurred during slot import")
 		}
 	}
+	for _, t := range m.tasks {
+		m.tickTask(t, m.core.Now())
+	}
 	m.forgetOld()
 }
 
@@ -362,14 +369,22 @@ func (m *Mover) settle(j *job, why string) {
 	m.ended(j)
 }
 
+// release forgets the client of an import, and counts what it has brought.
+func (m *Mover) release(j *job) (cl *client.Client) {
+	if cl = j.cl; cl != nil {
+		j.cl = nil
+		m.imported += cl.InputBytes - j.readBefore
+	}
+	return cl
+}
+
 // track makes an import one that our primary runs.
 func (m *Mover) track(j *job) {
 	if j.state != importElsewhere {
 		m.enter(j, importElsewhere)
 	}
 	j.tracking = true
-	if cl := j.cl; cl != nil {
-		j.cl = nil
+	if cl := m.release(j); cl != nil {
 		m.core.Kill(cl, cl == m.core.Current())
 	}
 }
@@ -400,7 +415,7 @@ func (m *Mover) gone(cl *client.Client) {
 	}
 	for _, j := range m.jobs {
 		if j.cl == cl {
-			j.cl = nil
+			m.release(j)
 			m.log.Notice("Slot migration %s connection lost", j.what)
 			if j.state != importGranted {
 				m.end(j, failed, "Connection lost to source. Check CLUSTER GETSLOTMIGRATIONS on the source node for more "+
@@ -496,3 +511,27 @@ func (m *Mover) ExportBytes() (n int64) {
 	}
 	return n
 }
+
+// ImportBytes is the memory of the connections that bring keys. Turn only.
+func (m *Mover) ImportBytes() (n int64) {
+	for _, j := range m.jobs {
+		if j.cl != nil {
+			n += int64(j.cl.Conn.Usage().Total + j.cl.OwnBytes())
+		}
+	}
+	return n
+}
+
+// Imported is the number of bytes that moves have brought here since the start. Turn only.
+func (m *Mover) Imported() int64 {
+	n := m.imported
+	for _, j := range m.jobs {
+		if j.cl != nil {
+			n += j.cl.InputBytes - j.readBefore
+		}
+	}
+	return int64(n)
+}
+
+// Exported is the number of bytes that were written to targets of moves since the start. Any goroutine.
+func (m *Mover) Exported() int64 { return int64(m.exported.Load()) }

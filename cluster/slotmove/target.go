@@ -18,6 +18,8 @@ import (
 // slotmove.T2. This node claims the slots only within claimWithin of its request: the source holds its clients for
 // longer.
 // slotmove.T3. Replicas and the log get ESTABLISH, then all commands, then FINISH. They hide the keys in between.
+// slotmove.T4. Clients of the slots are held until the claim is on disk. A node that starts without the claim drops the
+// keys, and with them everything that was written.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -72,11 +74,15 @@ func (m *Mover) establish(ctx *command.Context) error {
 		if err := m.checkSource(j.source, owner); err != nil {
 			return err
 		}
+		if err := m.refuses(j.source, j.ranges); err != nil {
+			return err
+		}
 		if left := m.leftovers(j.list); len(left) > 0 {
 			m.awaitEmpty(ctx, left)
 			return nil
 		}
 		j.target, j.cl, j.heardMs = m.parts.Cluster.Me(), ctx.Client, m.core.SteadyMs()
+		j.readBefore = j.cl.InputBytes
 	}
 	m.parts.Space.Hide(j.list, true)
 	m.add(j)
@@ -234,9 +240,11 @@ func (m *Mover) takeOver(j *job) {
 	}
 	m.enter(j, importGranted)
 	m.parts.Space.Hide(j.list, false) // slotmove.T1
+	unlatch := m.core.LatchSlots(j.list)
 	m.parts.Cluster.Claim(j.list)
 	j.pausedMs = m.core.SteadyMs() - j.beganMs
 	done := func() {
+		unlatch() // slotmove.T4
 		if j.state == importGranted {
 			m.log.Notice("Slot migration %s completed successfully. This node is now the owner of the slots", j.what)
 			m.end(j, success, "")

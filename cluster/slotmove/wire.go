@@ -252,7 +252,9 @@ func (p patient) Write(b []byte) (n int, err error) {
 	if err := p.w.conn.SetWriteDeadline(time.Now().Add(p.w.m.parts.Patience())); err != nil {
 		return 0, err
 	}
-	return p.w.conn.Write(b)
+	n, err = p.w.conn.Write(b)
+	p.w.m.exported.Add(uint64(n))
+	return n, err
 }
 
 // ask writes a command and reads its reply of one line.

@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -218,11 +221,17 @@ func TestMessagesMove(t *testing.T) {
 	from, to := nodes[0], nodes[1]
 	s := establish(t, from, to, 'a')
 	s.bring()
+	if n := to.InfoInt("memory", "mem_cluster_slot_import"); n == 0 {
+		t.Error("the source's connection takes no memory")
+	}
 	s.say("XADD", "{1}x", "IDMP", "producer", "message", "1-1", "f", "v")
 	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
 	s.hears("REQUEST-FAILOVER")
 	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
 	moved(t, to, "success")
+	if n := to.InfoInt("memory", "mem_cluster_slot_import"); n != 0 {
+		t.Errorf("connections of no move take %d bytes", n)
+	}
 	if v := to.Do("XINFO", "STREAM", "{1}x"); !strings.Contains(v.String(), "1-1") {
 		t.Errorf("the target has the stream %v", v)
 	}
@@ -254,4 +263,203 @@ func TestOtherDatabaseFlushedInAMove(t *testing.T) {
 		})
 		showsNone(t, n)
 	}
+}
+
+// accept waits for a connection to a listener.
+func accept(t *testing.T, in net.Listener) *respclient.Client {
+	t.Helper()
+	conn, err := in.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c := respclient.New(conn)
+	c.SetTimeout(testkit.Slowly(patience))
+	return c
+}
+
+// listen returns a listener that the test's end closes, and its port.
+func listen(t *testing.T) (net.Listener, int) {
+	t.Helper()
+	in, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in, in.Addr().(*net.TCPAddr).Port
+}
+
+// TestMigrateAtHandOver: MIGRATE works on a key while its slot is handed over as a whole. It removes nothing, because
+// the new owner would keep the key, and its client gets an error.
+func TestMigrateAtHandOver(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
+	from := nodes[0]
+	from.Do("SET", "{1}key", "v")
+	in, port := listen(t)
+	client := from.Dial()
+	client.SetTimeout(testkit.Slowly(patience))
+	client.Send("MIGRATE", "127.0.0.1", port, "{1}key", 0, 600_000)
+	if err := client.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	other := accept(t, in)
+	replies := ""
+	for word := ""; word != "RESTORE-ASKING"; replies += "+OK\r\n" { // SELECT may come before it
+		v, err := other.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		word = v.Elems[0].Text
+	}
+	take(t, from, nodes[1]).granted()
+	other.SendRaw([]byte(replies))
+	if err := other.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := client.Receive(); err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN ") {
+		t.Errorf("MIGRATE after the hand-over: %+v, %v", v, err)
+	}
+	if n := from.Do("DBSIZE").Int; n != 1 {
+		t.Errorf("%d keys are left, not 1", n)
+	}
+}
+
+// TestCancelBeforeTheImport: a task is cancelled before the slots' owner has answered, or before its move has come. The
+// move is refused when it comes. The next one is welcome.
+func TestCancelBeforeTheImport(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	in, port := listen(t) // in the place of the source
+	from.Do("CONFIG", "SET", "cluster-announce-port", port)
+	testkit.Until(t, testkit.Slowly(patience), "the target knows the other port", func() error {
+		return testkit.Equal(strings.Contains(to.Do("CLUSTER", "NODES").Text, fmt.Sprintf(":%d@", port)), true)
+	})
+	for _, answered := range []bool{false, true} {
+		client := to.Dial()
+		client.SetTimeout(testkit.Slowly(patience))
+		client.Send("CLUSTER", "MIGRATION", "IMPORT", 0, 16382)
+		if err := client.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		source := accept(t, in)
+		if _, err := source.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		answer := func() {
+			source.SendRaw([]byte("+OK\r\n"))
+			if err := source.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := client.Receive(); err != nil || len(v.Text) != 40 {
+				t.Fatalf("IMPORT: %+v, %v", v, err)
+			}
+		}
+		if answered {
+			answer()
+		}
+		if n := to.Do("CLUSTER", "MIGRATION", "CANCEL", "ALL").Int; n != 1 {
+			t.Errorf("answered %t: CANCEL ends %d tasks", answered, n)
+		}
+		if !answered {
+			answer()
+		}
+		request := []any{"CLUSTER", "SYNCSLOTS", "ESTABLISH", "SOURCE", from.Do("CLUSTER", "MYID").Text, "NAME",
+			strings.Repeat("a", 40), "SLOTSRANGE", 0, 16382}
+		if v, err := to.Ask(request...); err != nil || v.Text != "ERR This move was cancelled before it began" {
+			t.Errorf("answered %t: ESTABLISH of a cancelled task: %+v, %v", answered, v, err)
+		}
+		establish(t, from, to, 'b').link.Close()
+		testkit.Until(t, testkit.Slowly(patience), "the next move has come and gone",
+			func() error { return testkit.Equal(moveState(to, "state"), "failed") })
+	}
+}
+
+// TestReplicaLoadsInAMove: slots move to the primary of a replica, which is told to load its files again. The files may
+// lack keys that the stream has brought, so it refuses. It shows none before the hand-over, and has all afterwards.
+func TestReplicaLoadsInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--enable-debug-command", "yes", "--appendonly", "yes"}, testkit.Ours,
+		testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	s := establish(t, from, to, 'a')
+	s.bring()
+	caughtUp := func() {
+		t.Helper()
+		testkit.Until(t, testkit.Slowly(patience), "the replica has the stream", func() error {
+			has := replica.Info("replication")["slave_repl_offset"]
+			return errors.Join(testkit.Equal(to.Info("replication")["master_repl_offset"], has),
+				testkit.Equal(has != "", true))
+		})
+	}
+	caughtUp()
+	for i, load := range []string{"RELOAD", "RELOAD NOSAVE", "LOADAOF"} {
+		request := []any{"DEBUG"}
+		for _, word := range strings.Fields(load) {
+			request = append(request, word)
+		}
+		v, err := replica.Ask(request...)
+		if err != nil || v.Err() == nil {
+			t.Errorf("DEBUG %s: %+v, %v", load, v, err)
+		}
+		before := to.Info("replication")["master_repl_offset"]
+		s.say("SET", fmt.Sprintf("{%d}later", i), i)
+		testkit.Until(t, testkit.Slowly(patience), "the target has the next key", func() error {
+			return testkit.Equal(to.Info("replication")["master_repl_offset"] != before, true)
+		})
+		caughtUp()
+		showsNone(t, replica)
+	}
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	moved(t, to, "success")
+	caughtUp()
+	if a, b := to.Do("DEBUG", "DIGEST").Text, replica.Do("DEBUG", "DIGEST").Text; a != b {
+		t.Errorf("the target has %s, its replica %s", a, b)
+	}
+	if n := to.Do("DBSIZE").Int; n < 200 {
+		t.Errorf("%d keys have moved", n)
+	}
+}
+
+// moreThanNodesConf is a size of a file that nodes.conf does not have.
+const moreThanNodesConf = 64 << 10
+
+// TestHandOverWaitsForTheLog: with appendfsync always the target asks for the hand-over when its log has all changes.
+// If the log cannot take the last one, the target ends before it has asked. So it claims no slots whose keys it lacks.
+func TestHandOverWaitsForTheLog(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--appendonly", "yes", "--appendfsync", "always"}, testkit.Ours,
+		testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	s := establish(t, from, to, 'a')
+	s.say("SET", "{1}large", strings.Repeat("x", 4*moreThanNodesConf))
+	s.bring()
+	limit := unix.Rlimit{Cur: moreThanNodesConf, Max: unix.RLIM_INFINITY}
+	if err := unix.Prlimit(to.PID, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.link.Send("SET", "{1}late", "v")
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	for {
+		v, err := s.link.Receive()
+		if err != nil {
+			break
+		}
+		if len(v.Elems) == 3 && v.Elems[2].Text == "REQUEST-FAILOVER" {
+			t.Fatal("the target has asked for the hand-over before its log had the last change")
+		}
+	}
+	to.Wait(testkit.Slowly(patience))
+	if log := to.Log(); !strings.Contains(log, "waiting-for-paused -> failover-requested") {
+		t.Error("the target has ended before it was told that clients are held")
+	}
+	to.Restart()
+	testkit.Until(t, testkit.Slowly(patience), "the move has failed",
+		func() error { return testkit.Equal(moveState(to, "state"), "failed") })
+	showsNone(t, to)
 }

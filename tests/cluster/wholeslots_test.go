@@ -448,6 +448,13 @@ func TestMigrationImport(t *testing.T) {
 	if n := to.Do("DBSIZE").Int; n != int64(len(keys)) {
 		t.Errorf("%d keys have moved, not %d", n, len(keys))
 	}
+	const long = 1_000_000 // the largest of the keys
+	if n := from.InfoInt("stats", "total_net_cluster_slot_export_bytes"); n < long {
+		t.Errorf("the source has written %d bytes", n)
+	}
+	if n := to.InfoInt("stats", "total_net_cluster_slot_import_bytes"); n < long {
+		t.Errorf("the target has read %d bytes", n)
+	}
 	if n := to.Do("CLUSTER", "MIGRATION", "CANCEL", "ALL").Int; n != 0 {
 		t.Errorf("CANCEL of nothing cancels %d", n)
 	}

@@ -1,0 +1,196 @@
+package slotmove
+
+import (
+	"context"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"spindle/bgsave"
+	"spindle/engine"
+	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/data/keyspace"
+	"spindle/engine/data/memory"
+	"spindle/engine/family/str"
+	"spindle/internal/logging"
+	"spindle/internal/setting"
+	"spindle/internal/slots"
+	"spindle/protocol"
+	"spindle/tests/testkit"
+)
+
+// A conn is a connection that keeps what it is told.
+type conn struct {
+	mu      sync.Mutex
+	posts   strings.Builder
+	resumed bool
+}
+
+func (*conn) FD() int                 { return 3 }
+func (*conn) LocalAddr() string       { return "127.0.0.1:6379" }
+func (*conn) RemoteAddr() string      { return "127.0.0.1:4000" }
+func (*conn) Unix() bool              { return false }
+func (*conn) Loopback() bool          { return true }
+func (*conn) LastActive() int64       { return 0 }
+func (*conn) Close(bool)              {}
+func (*conn) Loop() protocol.Loop     { return nil }
+func (*conn) SetClass(protocol.Class) {}
+func (*conn) Chunks() protocol.Chunks { return nil }
+func (*conn) Usage() protocol.Usage   { return protocol.Usage{} }
+
+func (c *conn) PostReply(uint64, *protocol.Reply) {}
+
+func (c *conn) Post(_ uint64, p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.posts.Write(p)
+}
+
+func (c *conn) Resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resumed = true
+}
+
+func (c *conn) hasResumed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resumed
+}
+
+// A cluster is two nodes, "me" and "other", which owns all slots at first. Its disk is slow.
+type cluster struct {
+	current   slots.Current
+	me, other *slots.Node
+	done      func() // a claim waits for the disk
+}
+
+func newCluster() *cluster {
+	name := func(letter string) string { return strings.Repeat(letter, nameBytes) }
+	c := &cluster{me: &slots.Node{ID: name("m")}, other: &slots.Node{ID: name("o")}}
+	c.publish(nil)
+	return c
+}
+
+// publish makes a map in which this node owns list.
+func (c *cluster) publish(list []uint16) {
+	d := slots.NewDraft(c.me)
+	for slot := range uint16(slots.Count) {
+		d.Assign(slot, c.other)
+	}
+	for _, slot := range list {
+		d.Assign(slot, c.me)
+	}
+	c.current.Store(d.Done())
+}
+
+func (c *cluster) Me() string                              { return c.me.ID }
+func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
+func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
+func (c *cluster) Manual() (away, here bool)               { return false, false }
+func (c *cluster) Claim(list []uint16)                     { c.publish(list) }
+func (c *cluster) Reclaim()                                {}
+func (c *cluster) Saved(done func()) bool                  { c.done = done; return false }
+func (c *cluster) dial(context.Context, string, string) (net.Conn, error) {
+	return nil, io.ErrUnexpectedEOF
+}
+
+// A node is a core with strings, a Mover and a cluster.
+type node struct {
+	*engine.Core
+	t       *testing.T
+	mover   *Mover
+	cluster *cluster
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	heap, err := memory.New(memory.Options{Databases: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(heap.Close)
+	space := keyspace.New(heap, keyspace.Options{Databases: 1, Slots: true})
+	settings, common, moves := &engine.Settings{}, &command.Settings{}, &Settings{}
+	settings.Rows()
+	common.Rows()
+	moves.Rows()
+	common.MaxBulk = &setting.Int{}
+	n := &node{t: t, cluster: newCluster()}
+	n.Core = engine.New(engine.Parts{Space: space, Clients: client.NewRegistry(), Settings: settings, Common: common,
+		Whole: &command.Whole{}})
+	n.mover = New(Parts{Core: n.Core, Space: space, Cluster: n.cluster, Settings: moves, Log: logging.New(io.Discard),
+		Dial: n.cluster.dial, Source: func() string { return "" }, Login: func() (string, string) { return "", "" },
+		Patience: func() time.Duration { return time.Hour }, Hold: func() time.Duration { return time.Hour },
+		Output: func() int64 { return 0 }, Newest: func() bgsave.Version { return 0 }, Busy: func() {}})
+	rows, err := command.NewCatalogue(str.Family, command.Family{Name: "cluster",
+		Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: Subcommands(n.mover)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.SetCatalogue(rows)
+	n.Subscribe(n.mover.Listeners())
+	n.RouteBy(&n.cluster.current, func() int { return 0 })
+	return n
+}
+
+// arrive returns a new client.
+func (n *node) arrive() (*client.Client, *conn) {
+	n.t.Helper()
+	c := &conn{}
+	session, refusal := n.Open(c)
+	if session == nil {
+		n.t.Fatalf("refused: %s", refusal)
+	}
+	return session.(*client.Client), c
+}
+
+// ask runs a line for a client. done: it was not held.
+func (n *node) ask(cl *client.Client, line string) (reply string, done bool) {
+	b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}, Requests: make([]protocol.Request, 1)}
+	for _, word := range strings.Fields(line) {
+		b.Requests[0].Args = append(b.Requests[0].Args, []byte(word))
+	}
+	n.Serve(b)
+	for piece := range b.Reply.Pieces {
+		reply += string(piece)
+	}
+	return reply, b.Done == 1
+}
+
+// TestClientsWaitForTheClaim (slotmove.T4): the target of a move has taken over, and its disk has not. A client of the
+// slots is held until the claim is on disk. A client of another slot is not.
+func TestClientsWaitForTheClaim(t *testing.T) {
+	n := newNode(t)
+	source, _ := n.arrive()
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+		strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v",
+		"CLUSTER SYNCSLOTS SNAPSHOT-EOF", "CLUSTER SYNCSLOTS PAUSED", "CLUSTER SYNCSLOTS FAILOVER-GRANTED"} {
+		if reply, done := n.ask(source, line); !done || strings.HasPrefix(reply, "-") {
+			t.Fatalf("%s: %q, done %t", line, reply, done)
+		}
+	}
+	if n.cluster.done == nil || n.cluster.Owner(slots.Of([]byte("{1}key"))) != n.cluster.Me() {
+		t.Fatal("the target has not claimed the slots")
+	}
+	cl, c := n.arrive()
+	if reply, done := n.ask(cl, "GET {1}key"); done {
+		t.Errorf("a client reads %q before the claim is on disk", reply)
+	}
+	elsewhere, _ := n.arrive()
+	if slot := slots.Of([]byte("elsewhere55")); slot <= 16000 {
+		t.Fatalf("the key has slot %d", slot)
+	}
+	if reply, done := n.ask(elsewhere, "GET elsewhere55"); !done || !strings.HasPrefix(reply, "-MOVED ") {
+		t.Errorf("another slot's client gets %q, done %t", reply, done)
+	}
+	n.cluster.done()
+	testkit.Await(t, time.Minute, "the client is served when the claim is on disk", c.hasResumed)
+	if reply, done := n.ask(cl, "GET {1}key"); !done || reply != "$1\r\nv\r\n" {
+		t.Errorf("the client reads %q, done %t", reply, done)
+	}
+}
