@@ -56,6 +56,10 @@ type Parts struct {
 	// clock.Steady. Any goroutine may call both.
 	Offset  func() int64
 	HeardMs func() int64
+	// Confirm has a replica acknowledge to its primary, or not. It holds at once. Any goroutine.
+	Confirm func(on bool)
+	// MinAcks is min-replicas-to-ack.
+	MinAcks func() int64
 	// BeatMs returns when the core last ran its periodic work, by clock.Steady. Any goroutine.
 	BeatMs func() int64
 
@@ -114,6 +118,7 @@ type Cluster struct {
 	accepted  acceptedLinks
 	memory    atomic.Int64 // of all links
 	peers     atomic.Int64 // other nodes
+	hushed    atomic.Bool  // this replica is to confirm nothing
 	sent      traffic
 	received  traffic
 
@@ -421,6 +426,22 @@ func (o outside) Keys(slot int) int { return o.parts.Keys.Count(uint16(slot)) }
 func (o outside) Offset() int64 { return o.parts.Offset() }
 
 func (o outside) DataAge() int64 { return nowMs() - o.parts.HeardMs() }
+
+// Confirm ends acknowledgements at once. They begin again after the errands so far: one may be to follow another
+// primary.
+func (o outside) Confirm(on bool) {
+	o.hushed.Store(!on)
+	if !on {
+		o.parts.Confirm(false)
+		return
+	}
+	c := o.Cluster
+	c.ask(errand{run: func() {
+		if !c.hushed.Load() {
+			c.parts.Confirm(true)
+		}
+	}})
+}
 
 func (o outside) Log(level logging.Level, format string, args ...any) {
 	o.log.At(level, format, args...)

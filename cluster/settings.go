@@ -40,7 +40,7 @@ var Renewing = []string{
 	"cluster-allow-reads-when-down", "cluster-allow-pubsubshard-when-down", "cluster-allow-replica-migration",
 	"cluster-migration-barrier", "cluster-replica-no-failover", "cluster-replica-validity-factor",
 	"cluster-link-sendbuf-limit", "availability-zone", "cluster-blacklist-ttl", "cluster-manual-failover-timeout",
-	"port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period",
+	"min-replicas-to-ack", "port", "tls-port", "tls-cluster", "tls-replication", "repl-ping-replica-period",
 }
 
 // Rows returns the rows of the settings, and sets every value to its default.
@@ -159,7 +159,7 @@ func (c *Cluster) terms() state.Terms {
 		NoFailover: s.NoFailover.Get(), FullCoverage: s.Coverage.Get(), ReadsWhenDown: s.ReadsDown.Get(),
 		ShardsWhenDown: s.ShardsDown.Get(), Endpoints: s.Endpoint.Get(), LinkLimit: s.LinkLimit.Get(),
 		AnnounceIP: s.AnnounceIP.Get(), Hostname: s.Hostname.Get(), HumanName: s.HumanName.Get(),
-		Zone: c.parts.Zone(),
+		Zone: c.parts.Zone(), MinAcks: c.parts.MinAcks(),
 		Port: port, TLSPort: tls, BusPort: bus, TLS: c.parts.TLSCluster(), TLSReplication: c.parts.TLSReplication(),
 	}
 }

@@ -44,6 +44,7 @@ type Follower struct {
 	copied    atomic.Int64 // bytes that were read of the full copy
 	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
+	silent    atomic.Bool  // the primary gets no acknowledgements
 
 	// Statistics:
 	input  int64        // bytes of streams read by earlier connections
@@ -195,6 +196,10 @@ func (f *Follower) Tick(nowMs int64) {
 // HeardMs returns when, by clock.Steady, the last bytes of the primary's stream arrived, or 0 if none have. Any
 // goroutine.
 func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
+
+// Confirm has this replica acknowledge to its primary, or not. It holds for what is acknowledged after the call. Any
+// goroutine.
+func (f *Follower) Confirm(on bool) { f.silent.Store(!on) }
 
 // Gone notes that a client has left. It may be the primary's client, killed by an operator.
 func (f *Follower) Gone(cl *client.Client) {
@@ -377,6 +382,9 @@ func (o outside) Continue(id string) {
 }
 
 func (o outside) Acknowledge() {
+	if o.silent.Load() {
+		return
+	}
 	words := []string{"REPLCONF", "ACK", strconv.FormatInt(o.feed.offset, 10)}
 	if at, ok := o.onDisk.confirmed(o.feed.settings.Disk, o.feed.offset); ok {
 		words = append(words, "FACK", strconv.FormatInt(at, 10))

@@ -55,6 +55,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Wake:          func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
 		Role: in.set.ClusterRole(), Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
+		Confirm: in.set.Follower.Confirm, MinAcks: in.storage.Feed.MinAck.Get,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
 		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get, Zone: in.settings.Process.Zone.Get,
 		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },

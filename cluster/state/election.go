@@ -15,6 +15,7 @@ const (
 	cannotYet
 	cannotExpired
 	cannotVotes
+	cannotConfirmed
 )
 
 var cannotText = [...]string{
@@ -129,6 +130,10 @@ func (s *State) tryFailover() {
 			s.log(logging.LevelNotice, "Replica rank updated to #%d, added %d milliseconds of delay.", rank, added)
 		}
 	}
+	if !s.asked && s.now >= s.electionMs && !manual && !s.mayStand() {
+		s.electionMs = s.now // it begins when it may
+		return
+	}
 	switch {
 	case s.now < s.electionMs:
 		s.say(cannotYet)
@@ -160,6 +165,7 @@ func (s *State) tryFailover() {
 func (s *State) plan() {
 	s.electionMs = s.now + 500 + s.rng.Int64N(500) // time for the failure to spread
 	s.votes, s.asked = 0, false
+	s.attempt++
 	s.rank = s.myRank()
 	s.electionMs += int64(s.rank) * 1000
 	if s.manualEnd != 0 {
@@ -169,6 +175,9 @@ func (s *State) plan() {
 	s.log(logging.LevelNotice, "Start of election delayed for %d milliseconds (rank #%d, offset %d).",
 		s.electionMs-s.now, s.rank, s.out.Offset())
 	s.pongAll(true)
+	if s.confirms() && s.manualEnd == 0 {
+		s.askOffsets()
+	}
 }
 
 // replacePrimary takes over all slots of this node's primary. The caller has raised the epoch before (state.C1).

@@ -22,6 +22,7 @@ type Node struct {
 	Primary             *Node // of a replica; nil if unknown
 	Replicas            []*Node
 	Offset              int64
+	told, heard         uint64 // attempts of this node to take over: see state.Q2
 
 	slots    bus.Bitmap
 	NumSlots int

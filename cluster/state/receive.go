@@ -20,6 +20,7 @@ func (s *State) Connected(l *Link) {
 		return
 	}
 	l.ready = true
+	n.told, n.heard = 0, 0
 	before, typ := n.PingSent, bus.Ping
 	if n.is(bus.ToMeet) {
 		typ = bus.Meet
@@ -287,7 +288,7 @@ func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 
 // answered records a pong.
 func (s *State) answered(n *Node) {
-	n.PongReceived, n.PingSent = s.now, 0
+	n.PongReceived, n.PingSent, n.heard = s.now, 0, n.told
 	switch {
 	case n.is(bus.MaybeFailed):
 		n.Flags &^= bus.MaybeFailed

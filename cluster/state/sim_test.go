@@ -322,6 +322,85 @@ func rivalry(seed uint64, bug bug) *simulation {
 	return w
 }
 
+// confirming plays a cluster of three shards with two or three replicas each, in which primaries wait for replicas. The
+// nodes of one shard crash, stop or are cut off, together and one after the other.
+func confirming(seed uint64, bug bug) *simulation {
+	replicas := 2 + int(seed%2)
+	hosts := 3 * (1 + replicas)
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, 3) })
+	w.bug, w.acks, w.kept = bug, 1+int64(seed/2)%int64(replicas), map[int]*write{}
+	for _, h := range w.hosts {
+		h.do(func() { h.s.Apply(h.terms()) })
+	}
+	w.run(2500)
+	for range 10 {
+		shard := w.rng.IntN(3)
+		for _, h := range w.hosts {
+			lasts := 1 + w.rng.Int64N(6*simulationTimeout)
+			switch what := w.rng.IntN(6); {
+			case h.at%3 != shard || !h.Up():
+			case what == 0:
+				h.crash()
+				w.net.After(lasts, h.boot)
+			case what == 1:
+				h.Pause()
+				w.net.After(lasts, h.Resume)
+			case what == 2:
+				group := make([]bool, len(w.hosts))
+				group[h.at] = true
+				w.cut(group, true)
+				w.net.After(lasts, func() { w.cut(group, false) })
+			case what == 3:
+				h.LagMs = 1 + w.rng.Int64N(simulationTimeout)
+				w.net.After(lasts, func() { h.LagMs = 0 })
+			}
+		}
+		w.run(w.rng.Int64N(3 * simulationTimeout))
+	}
+	w.heal()
+	return w
+}
+
+// TestConfirmedWritesSurvive (state.Q1, state.Q2): a replica that wins an election has every write that its primary has
+// confirmed. Soon after healing the cluster is well.
+func TestConfirmedWritesSurvive(t *testing.T) {
+	seeds := uint64(100)
+	if invariant.Enabled {
+		seeds = 20
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_CLUSTER_SEEDS"), 10, 32); err == nil && n > 0 {
+		seeds = n
+	}
+	var mu sync.Mutex
+	var players sync.WaitGroup
+	var next atomic.Uint64
+	elections, writes := 0, int64(0)
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for seed := next.Add(1) - 1; seed < seeds; seed = next.Add(1) - 1 {
+				w := confirming(seed, noBug)
+				if took := w.until(agreedMs+wellMs, func() string { return cmp.Or(w.unwell(), w.disagreement()) }); took < 0 {
+					t.Errorf("seed %d: %d ms after healing: %s", seed, agreedMs+wellMs, cmp.Or(w.unwell(), w.disagreement()))
+				}
+				if w.wrong != "" {
+					t.Errorf("seed %d: %s", seed, w.wrong)
+				}
+				mu.Lock()
+				elections += w.elections
+				for _, last := range w.kept {
+					writes += last.at()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	players.Wait()
+	t.Logf("%d seeds: %d failovers, confirmed up to offset %d on average", seeds, elections, writes/int64(3*seeds))
+	if elections < int(seeds)/2 || writes == 0 {
+		t.Errorf("only %d failovers, %d bytes confirmed", elections, writes)
+	}
+}
+
 // TestPlantedBugsAreFound: each planted bug breaks a rule within a thousand seeds. Without a planted bug, no rule
 // breaks.
 func TestPlantedBugsAreFound(t *testing.T) {
@@ -340,6 +419,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 			func(seed uint64, b bug) *simulation { return rivalry(seed, b) }},
 		"a node votes twice": {generous, 0,
 			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
+		"a replica stands whatever the others have": {hasty, 0, confirming},
+		"a replica confirms to a failed primary":    {talkative, 420, confirming},
 		"a failover with the old epoch": {sameEpoch, 0,
 			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
 	} {

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"spindle/cluster/bus"
@@ -24,6 +26,8 @@ type simulation struct {
 	claims map[uint64]*[slots.Count]*host // the host that has claimed each slot with an epoch
 	said   map[string]*[2056]byte         // each node's last claim: epoch and slots
 	wrong  string                         // the first rule that was broken
+	acks   int64                          // min-replicas-to-ack
+	kept   map[int]*write                 // the last confirmed write of each shard, if acks is not 0
 	events uint64                         // a hash of all messages and log lines
 
 	requests, elections int // requests for votes, and elections won
@@ -39,6 +43,8 @@ const (
 	forgetful     // a restarted node does not know that it has voted
 	generous      // a node votes as often as it is asked
 	sameEpoch     // a replica takes over with its old primary's epoch
+	hasty         // a replica stands for election whatever the others have
+	talkative     // a replica confirms writes to a failed primary
 )
 
 type vote struct {
@@ -60,9 +66,26 @@ type host struct {
 	held    []heldMessage
 
 	offset   int64
-	follows  int   // index of a host; -1: none
-	heardMs  int64 // when it last heard from its primary
-	pausedMs int64 // writes are paused until then
+	data     *write         // the last write that it has, if acks is not 0
+	acked    map[int]*write // of a primary: the last write that each replica has confirmed
+	hush     bool           // it was told to confirm nothing
+	hushed   bool           // it confirms nothing
+	follows  int            // index of a host; -1: none
+	heardMs  int64          // when it last heard from its primary
+	pausedMs int64          // writes are paused until then
+}
+
+// A write is the end of a history.
+type write struct {
+	before *write
+	offset int64
+}
+
+// has reports whether a history that ends with d has a write.
+func (d *write) has(other *write) bool {
+	for ; d != nil && other != nil && d.offset > other.offset; d = d.before {
+	}
+	return other == nil || d == other
 }
 
 type heldMessage struct {
@@ -92,7 +115,7 @@ func newSimulation(seed uint64, hosts int, files func(i int) string) *simulation
 		votes: map[vote]string{}, claims: map[uint64]*[slots.Count]*host{}, said: map[string]*[2056]byte{},
 		trace: func(string, ...any) {}}
 	for i := range hosts {
-		h := &host{Host: w.net.Host(ip(i)), w: w, at: i, follows: -1}
+		h := &host{Host: w.net.Host(ip(i)), w: w, at: i, follows: -1, acked: map[int]*write{}}
 		if files != nil {
 			h.disk = files(i)
 		}
@@ -116,7 +139,16 @@ func ip(i int) string { return fmt.Sprintf("10.0.0.%d", i+1) }
 
 func (h *host) terms() Terms {
 	return Terms{NodeTimeout: simulationTimeout, ReplicationPing: 1000, ValidityFactor: 10, MigrationBarrier: 1,
-		AllowMigration: true, FullCoverage: true, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000}
+		AllowMigration: h.w.acks == 0, FullCoverage: true, ForgetSeconds: 60, ManualTimeout: 5000, Port: 7000, BusPort: 17000,
+		MinAcks: h.minAcks()}
+}
+
+// minAcks is the setting as the node knows it.
+func (h *host) minAcks() int64 {
+	if h.w.bug == hasty {
+		return 0
+	}
+	return h.w.acks
 }
 
 func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
@@ -204,6 +236,10 @@ func (h *host) use(f func()) {
 	save := h.s.Finish()
 	if replica && !h.s.IsReplica() {
 		h.w.elections++
+		if shard := h.at % 3; h.w.acks > 0 && !h.data.has(h.w.kept[shard]) {
+			h.w.fail("host %d takes over at %d without a write that was confirmed at %d", h.at, h.offset,
+				h.w.kept[shard].offset)
+		}
 	}
 	if save != nil {
 		h.pending = append(h.pending, save)
@@ -246,12 +282,43 @@ func (h *host) replicate() {
 	if h.follows < 0 {
 		if h.pausedMs < now {
 			h.offset += h.w.rng.Int64N(100)
+			if h.w.acks > 0 && h.s.OK() && (h.data == nil || h.offset > h.data.offset) {
+				h.data = &write{h.data, h.offset}
+			}
 		}
 		return
 	}
 	if p := h.w.hosts[h.follows]; p.Up() && !p.Paused() && p.follows < 0 && h.w.net.Reaches(h.Host, p.Host) {
 		h.offset, h.heardMs = p.offset, now
+		if h.w.acks > 0 {
+			h.data = p.data
+			h.confirm(p)
+		}
 	}
+}
+
+// confirm tells a primary what this host has. A write is confirmed when enough replicas have it.
+func (h *host) confirm(p *host) {
+	if h.hushed || p.s.IsReplica() {
+		return
+	}
+	p.acked[h.at] = h.data
+	var all []*write
+	for _, d := range p.acked {
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(b.at(), a.at()) })
+	if shard := p.at % 3; len(all) >= int(h.w.acks) && all[h.w.acks-1].at() > h.w.kept[shard].at() {
+		h.w.kept[shard] = all[h.w.acks-1]
+	}
+}
+
+// at is the offset of a write; 0: there is none.
+func (d *write) at() int64 {
+	if d == nil {
+		return 0
+	}
+	return d.offset
 }
 
 // received handles a message on a link. A malformed message fails the simulation.
@@ -300,6 +367,14 @@ func (h *host) Send(l *Link, p []byte, needs uint64) {
 func (h *host) HangUp(l *Link) { l.Handle.(*end).conn.Close() }
 func (h *host) Keys(int) int   { return 1 }
 func (h *host) Offset() int64  { return h.offset }
+func (h *host) Confirm(on bool) {
+	h.hush = !on
+	if !on {
+		h.hushed = h.w.bug != talkative
+		return
+	}
+	h.After(3, func() { h.hushed = h.hushed && h.hush }) // after the errands
+}
 func (h *host) DataAge() int64 { return h.w.net.Now() - h.heardMs }
 
 func (h *host) Log(level logging.Level, format string, args ...any) {
@@ -314,7 +389,7 @@ func (h *host) Ask(e Errand) {
 		case Follow:
 			h.follows = h.find(&Node{IP: e.Host})
 		case Promote:
-			h.follows = -1
+			h.follows, h.acked = -1, map[int]*write{}
 		case Pause:
 			h.pausedMs = h.w.net.Now() + 2*h.terms().ManualTimeout
 			h.use(func() { h.s.Paused() })

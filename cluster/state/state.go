@@ -34,6 +34,7 @@ type Terms struct {
 	ReadsWhenDown             bool
 	ShardsWhenDown            bool
 	Endpoints                 slots.EndpointType
+	MinAcks                   int64  // how many replicas have what a primary confirms; 0: it does not wait for any
 	LinkLimit                 uint64 // bytes queued on a link; 0: no limit
 	AnnounceIP                string // "": found from links
 	Hostname, HumanName       string
@@ -60,6 +61,8 @@ type Outside interface {
 	// returns for how many ms a replica has not heard from its primary.
 	Offset() int64
 	DataAge() int64
+	// Confirm has a replica tell its primary what it has, or no more. It holds when Confirm returns.
+	Confirm(on bool)
 	Log(level logging.Level, format string, args ...any)
 }
 
@@ -139,6 +142,9 @@ type State struct {
 	manualOffset int64 // of a replica: its primary's offset; -1: unknown
 	manualReady  bool
 	manualUnsent bool // of a replica: the request waits for the link to its primary
+
+	attempt uint64 // counts the attempts to take over; 0: none
+	hushed  bool   // of a replica: it confirms nothing to its primary, which has failed
 
 	following string // "host port" that the core was told to follow; "": none
 
@@ -253,6 +259,7 @@ func (s *State) Finish() *Save {
 			s.updateState()
 		}
 	}
+	s.hush()
 	if s.todo&todoSave == 0 {
 		return nil
 	}
