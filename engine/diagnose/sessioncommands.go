@@ -136,14 +136,17 @@ func (f *family) stopSession(c *command.Context) error {
 }
 
 // sessionOrTop is HOTKEYS GET.
-// Replies: after HOTKEYS START, the session in Redis's form, an array of one map. Without a session, or with COUNT, the
-// reply of SPINDLE HOTKEYS GET.
+// Replies: the session in Redis's form, an array of one map, or null if no session was started. With COUNT, the reply of
+// SPINDLE HOTKEYS GET.
 func (f *family) sessionOrTop(c *command.Context) error {
-	s := f.session()
-	if s == nil || len(c.Args) != 2 {
+	if len(c.Args) != 2 {
 		return f.hotKeysGet(c)
 	}
-	showSession(c.Reply, s)
+	if s := f.session(); s != nil {
+		showSession(c.Reply, s)
+	} else {
+		c.Reply.Null()
+	}
 	return nil
 }
 
@@ -178,6 +181,10 @@ func showSession(r *protocol.Reply, s *Session) {
 	if len(s.Slots) > 0 {
 		after = append(after, field{"all-commands-selected-slots-us", int64(s.OurNanos / 1e3)},
 			field{"net-bytes-all-commands-selected-slots", int64(s.OurBytes)})
+		if s.Sample > 1 {
+			after = append(after, field{"sampled-commands-selected-slots-us", int64(s.OurNanos/1e3) / s.Sample},
+				field{"net-bytes-sampled-commands-selected-slots", int64(s.OurBytes) / s.Sample})
+		}
 	}
 	after = append(after, field{"collection-start-time-unix-ms", s.StartMs}, field{"collection-duration-ms", ms(s.Took)})
 	if s.CPU {

@@ -324,7 +324,7 @@ func TestHotKeysOfAllCommands(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "hot-keys", "no")
 	c.Must("GET", "unseen")
-	if m := maps(t, s.Do("HOTKEYS", "GET")); len(m) != 0 {
+	if m := maps(t, s.Do("HOTKEYS", "GET", "COUNT", 20)); len(m) != 0 {
 		t.Errorf("switched off: %v", m)
 	}
 	s.Do("CONFIG", "SET", "hot-keys", "yes")
@@ -344,7 +344,7 @@ func TestHotKeysSession(t *testing.T) {
 		return strings.Contains(s.Do("CLUSTER", "INFO").Text, "cluster_state:ok")
 	})
 	slot := s.Do("CLUSTER", "KEYSLOT", "big").Int
-	s.Do("HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 2, "SLOTS", 1, slot)
+	s.Do("HOTKEYS", "START", "METRICS", 2, "CPU", "NET", "COUNT", 2, "SAMPLE", 4, "SLOTS", 1, slot)
 	for range 20 {
 		s.Do("SET", "other", strings.Repeat("x", 5000))
 		s.Do("SET", "big", strings.Repeat("x", 1000))
@@ -372,8 +372,12 @@ func TestHotKeysSession(t *testing.T) {
 		t.Errorf("%d bytes of the slot, %d of all", ours, all)
 	}
 	for _, name := range []string{"sample-ratio", "collection-start-time-unix-ms", "collection-duration-ms",
-		"total-cpu-time-user-ms", "total-cpu-time-sys-ms", "by-cpu-time-us", "all-commands-all-slots-us"} {
+		"total-cpu-time-user-ms", "total-cpu-time-sys-ms", "by-cpu-time-us", "all-commands-all-slots-us",
+		"sampled-commands-selected-slots-us"} {
 		field(name)
+	}
+	if sampled := field("net-bytes-sampled-commands-selected-slots").Int; sampled != ours/4 {
+		t.Errorf("%d bytes of sampled commands, %d of all", sampled, ours)
 	}
 	for _, args := range [][]any{{"HOTKEYS", "GET", "COUNT", 10}, {"SPINDLE", "HOTKEYS", "GET"}} {
 		if m := maps(t, s.Do(args...)); len(m) == 0 || m[0]["key"] == "" {

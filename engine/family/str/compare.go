@@ -144,9 +144,6 @@ func delEx(c *command.Context) error {
 		if only.is == always {
 			return protocol.ErrSyntax
 		}
-		if err := only.check(); err != nil {
-			return err
-		}
 	default:
 		return command.ErrArity(c.Spec)
 	}
@@ -159,10 +156,17 @@ func delIfEq(c *command.Context) error { return delIf(c, condition{is: equal, ar
 func delIf(c *command.Context, only condition) error {
 	key := c.Args[1]
 	v := c.DB.LookupWrite(key)
-	if only.is != always && v.Exists() && v.Type() != value.String {
+	if !v.Exists() {
+		c.Reply.Int(0)
+		return nil
+	}
+	if only.is != always && v.Type() != value.String {
 		return protocol.ErrWrongType
 	}
-	if !v.Exists() || !only.holds(v) {
+	if err := only.check(); err != nil {
+		return err
+	}
+	if !only.holds(v) {
 		c.Reply.Int(0)
 		return nil
 	}
