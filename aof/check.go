@@ -68,7 +68,7 @@ func CheckMain(args []string, in io.Reader, out io.Writer, tell func(done, total
 // Fix cuts an incomplete end off the last file of a log.
 //
 // Errors: damage that a cut cannot repair.
-// Proof: tests of power cuts repair logs as an operator would.
+// Proof: only TestPowerCuts and TestPowerCutsInHistory call it, to repair logs as an operator would.
 func Fix(d disk.System, manifest string) error {
 	return (&Check{Disk: d, Fix: true, Yes: true, Out: io.Discard}).Run(manifest)
 }

@@ -3,8 +3,8 @@
 // Its only loop owns the sessions, and replies from the last view that a turn has published. It waits for a free turn
 // no longer than patience. The core does not know the lane's clients.
 //
-// Owner: the lane's loop, unless a method says otherwise. Start at Serve; view.go publishes, answers.go has the
-// commands.
+// Owner: the lane's loop, unless a method says otherwise.
+// Start at Serve; view.go publishes, answers.go has the commands.
 package lane
 
 import (
@@ -26,7 +26,7 @@ import (
 	"spindle/reactor"
 )
 
-// Clients and Newcomers bound the lane's clients, and the newcomers that wait while others are closed for them.
+// Clients is the maximum number of clients. Newcomers is how many more may wait until others are closed for them.
 const (
 	Clients   = 64
 	Newcomers = 32

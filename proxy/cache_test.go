@@ -10,7 +10,8 @@ import (
 	"spindle/protocol/scan"
 )
 
-// TestCacheOfAKeyThatHasEnded: a value whose key has ended between GET and PTTL is not kept. That a key is not there is.
+// TestCacheOfAKeyThatHasEnded: if a key expires between GET and PTTL, its value is not cached. The absence of a key is
+// cached.
 func TestCacheOfAKeyThatHasEnded(t *testing.T) {
 	p := &Proxy{settings: &Settings{}, started: time.Now(), log: logging.New(io.Discard)}
 	p.cache = newHotCache(p.settings)

@@ -24,7 +24,7 @@ import (
 // proxy.T4. When its client leaves, a pin with an open transaction, a watched key or a blocked command is closed.
 // proxy.T5. Nothing of a transaction has run before EXEC has reached the shard. Until then it is sent again as a whole
 // if its slot moves or the connection breaks. A watched key is lost then: EXEC answers as if it had changed.
-// proxy.T6. Requests leave after the shard has answered MULTI with OK. A user may lack the right to MULTI, and then they
+// proxy.T6. Requests leave after the shard has answered MULTI with OK. If the user had no right to MULTI, they
 // would run at once.
 type transaction struct {
 	placed   bool       // MULTI was sent on the pin

@@ -14,7 +14,7 @@ func (nowhere) wake()            {}
 func (nowhere) watchWrite(*conn) {}
 func (nowhere) drop(*conn)       {}
 
-// An eager is a testHandler that resumes a connection while the batch with the undone request is still being delivered.
+// An eager is a testHandler that resumes a connection from within Serve if Serve left a request of the batch unserved.
 type eager struct{ *testHandler }
 
 func (e eager) Serve(b *protocol.Batch) {

@@ -57,7 +57,7 @@ func (ws *waits) remove(w *waiter) {
 }
 
 // count returns the number of parked clients.
-// Proof: tests check with it that no client is left (replication.F4).
+// Proof: only tests call it, to check that no client is left (replication.F4).
 func (ws *waits) count() (n int) {
 	for _, h := range ws.byWant {
 		n += len(*h)

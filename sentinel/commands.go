@@ -241,7 +241,7 @@ func (s *Commands) monitor(c *command.Context) error {
 	return s.addPrimary(c, name, host, port, quorum)
 }
 
-// knows reports whether host's address is known without a lookup.
+// knows reports whether host needs no lookup now: it is an address, its address is fresh, or it cannot be looked up.
 func (m *Machine) knows(host string) bool {
 	if _, ok := literal(host); ok || !m.resolve || !isHost(host) {
 		return true

@@ -73,7 +73,7 @@ func (m *Machine) ScriptStarted(id, pid int, nowMs int64) {
 }
 
 // ScriptEnded reports how a run ended: with an exit code, or by a signal if signal is not 0. After a signal or code 1
-// the script is retried, with a longer delay each time.
+// the script is run again, at most scriptTries times in all. The delay doubles each time.
 func (m *Machine) ScriptEnded(id, code, signal int, nowMs int64) {
 	m.now = nowMs
 	j := m.job(id)

@@ -10,7 +10,7 @@ import (
 // RSS returns a process's resident memory in bytes, without mapped files.
 func RSS(pid int) int64 { return statusField(pid, "RssAnon") + statusField(pid, "RssShmem") }
 
-// PeakRSS returns the peak resident memory since the process began or since ResetPeak, with mapped files.
+// PeakRSS returns the peak resident memory, including mapped files, since the process began or since ResetPeak.
 func PeakRSS(pid int) int64 { return statusField(pid, "VmHWM") }
 
 // ResetPeak makes PeakRSS start again from the current value.

@@ -98,7 +98,7 @@ func bloomByHand(version int, items, options, growth uint64, l bloom.Link, bits 
 // one is a link for ten items at a rate of 0.005, with the figures of RedisBloom's published tests.
 var one = bloom.Link{Capacity: 10, Error: 0.005, PerItem: 11.027754, Bits: 128, Items: 1, Hashes: 8}
 
-// TestBloomByHand: every version of the format is read, and wrong figures are refused.
+// TestBloomByHand: every version of the format is read, and payloads with invalid numbers are refused.
 func TestBloomByHand(t *testing.T) {
 	bits := bytes.Repeat([]byte{0xff}, 16)
 	old := one

@@ -76,7 +76,8 @@ func withoutMeta(body []byte, version int) (rest []byte, meta bool) {
 	return body[c.i:], true
 }
 
-// Unwrap checks a payload's footer and returns the bytes before it. Errors: ErrPayload.
+// Unwrap checks a payload's footer and returns the bytes before it.
+// Errors: ErrPayload.
 func Unwrap(p []byte, c Check) (body []byte, err error) {
 	body, _, err = c.unwrap(p)
 	return body, err

@@ -138,9 +138,9 @@ func (r *Rights) verdict(row *command.Spec) verdict {
 	return r.verdicts[row.ID]
 }
 
-// checkKey reports whether the user may use key in the ways of use, with any command.
+// checkKey reports whether a selector lets the user access key in the ways of use. It ignores the command.
 //
-// Proof: the tests of key patterns check one key at a time.
+// Proof: only TestCheckKeyAndChannel calls it, to check one key at a time.
 func (r *Rights) checkKey(key []byte, use command.KeyFlags) bool {
 	for _, s := range r.selectors {
 		if s.allKeys || s.keyIndex.allow(key, wanted(use)) {

@@ -24,7 +24,8 @@ import (
 // pointer.
 // acl.R2. selectors[0] is the root selector: the permissions outside parentheses.
 // acl.R3. verdicts[i] is the decision for the row with ID i, as far as it does not depend on arguments.
-// acl.R4. full is true if every verdict is always.
+// acl.R4. full is true if every verdict is the constant always and one selector allows all commands, keys, channels and
+// databases.
 type Rights struct {
 	name         string
 	enabled      bool

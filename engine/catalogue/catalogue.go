@@ -57,7 +57,7 @@ func Data(s *Settings) []command.Family {
 // Rows returns the families of Data, and the server's families without their connections. Only Data's handlers may be
 // called.
 //
-// Proof: the tests of transcripts and of the catalogue read every row here.
+// Proof: only the tests in tests/transcripts and tests/catalogue call it, to read every row.
 func Rows() []command.Family {
 	s := &Settings{}
 	s.Rows()

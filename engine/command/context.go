@@ -37,8 +37,9 @@ type Context struct {
 
 // Core is what a handler may call of the core. The core implements it. Tests of one family use a fake.
 type Core interface {
-	// Call runs another command as this client's, replies included. EXEC uses it. If lent is true, that command has not
-	// ended. The caller must Lend, too, and its step is called when the command has ended.
+	// Call runs another command for c's client and appends its reply to the client's replies. EXEC uses it. If lent is
+	// true, that command has lent the turn and has not ended. The caller must then call Lend itself; its step runs once
+	// that command has ended.
 	Call(c *Context, spec *Spec, args [][]byte) (lent bool, err error)
 	// Run runs a command for a script. cl is a Fake with a Script, and the command is admitted as if cl's user had sent
 	// it. The reply goes to cl.Out, even if it is an error of the command. If Run returns an error, the command was

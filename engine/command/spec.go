@@ -81,7 +81,7 @@ const (
 	Brief
 )
 
-// Traits are more flags for the core. COMMAND INFO does not show them.
+// Traits are further flags of a command, which only this server uses. COMMAND INFO does not show them.
 type Traits uint32
 
 const (

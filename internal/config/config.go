@@ -1,7 +1,8 @@
 // Package config reads a server's configuration: the command line, the files, and the texts of --help and
 // --check-config. It knows directives only as rows of a registry, not their features.
 //
-// Owner: the main goroutine; a Rewriter belongs to the turn. Start at Load.
+// Owner: the main goroutine; a Rewriter belongs to the turn.
+// Start at Load.
 package config
 
 import (

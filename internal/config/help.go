@@ -72,7 +72,8 @@ func Chapters(registry *setting.Registry, page string) (intro string, chapters [
 // Help runs --help. Without names it shows the ways to start the program and every directive. Otherwise it shows the
 // directives that match a name; names may be patterns. tools are further ways to start the program.
 //
-// It returns the exit code: 0 if directives are named and found, or 1, as redis-server --help does.
+// It returns exit code 0 if a name matches a directive. Otherwise, and without names, it returns 1, as redis-server
+// --help does.
 func Help(registry *setting.Registry, page string, tools []Form, names []string, out io.Writer) (code int) {
 	_, chapters, err := Chapters(registry, page)
 	if err != nil {

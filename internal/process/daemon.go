@@ -1,7 +1,8 @@
 // Package process is a server as its host sees it. It covers the daemon, the pid file, signals, the log, the title in
 // ps, the supervisor, and limits of the kernel. It knows nothing about the data or commands.
 //
-// Owner: the main goroutine, unless a type says otherwise. Start at settings.go, whose rows list everything.
+// Owner: the main goroutine, unless a type says otherwise.
+// Start at settings.go, whose rows list everything.
 package process
 
 import (

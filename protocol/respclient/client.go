@@ -1,9 +1,8 @@
 // Package respclient is a small blocking client: one connection, requests out, replies in.
 //
 // Owner: one goroutine; only Close may be called from another.
-// Never: reconnects, retries or pools. It serves tests, the bench, tools and the link to a primary.
-// Proof: tests, tools and the bench call functions that the server does not. The server only reads replies, for
-// Sentinel.
+// Never: reconnects, retries or pools. It serves Sentinel, the proxy, the console, tools, the bench and tests.
+// Proof: the program does not call some of the functions here. Tests and the bench do.
 // Start here; read.go reads replies, value.go has the values.
 package respclient
 

@@ -3,8 +3,8 @@
 // Owner: the holder of a [State]; one goroutine at a time uses a State and its values. A [Proto] is immutable, and
 // States on any goroutine may share it.
 // Never: knows about Redis, starts a goroutine, or keeps a running script on the Go stack. A State can stop between two
-// instructions and continue later. Start at state.go, then vm.go; DESIGN.md explains values, tables, frames and
-// continuations.
+// instructions and continue later.
+// Start at state.go, then vm.go; DESIGN.md explains values, tables, frames and continuations.
 package lua
 
 import (

@@ -443,8 +443,8 @@ func (c *gated) failOver(harm string) time.Duration {
 	if heir == nil {
 		t.Fatalf("%s has no replica", victim.Addr)
 	}
-	// Two primaries with the same epoch resolve the conflict: one gets a higher epoch. A replica that does not know it
-	// yet gets no vote.
+	// If two primaries have the same epoch, one of them takes a higher epoch. Its replica gets no vote until it knows
+	// that epoch.
 	testkit.Until(t, testkit.Slowly(patience), "the replica knows the epoch of "+victim.Addr, func() error {
 		id := victim.Do("CLUSTER", "MYID").Text
 		return testkit.Equal(epochOf(heir, id), epochOf(victim, id))

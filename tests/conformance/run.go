@@ -110,8 +110,8 @@ func (r *runner) file(ctx context.Context, server program, file string, skip []s
 	})
 }
 
-// withoutHanging runs a file with once, and runs it again without the tests that have hung. An error of any run counts:
-// the failed test may pass in the next run, because that run begins with other data.
+// withoutHanging calls once to run a file, and calls it again without each test that hangs. A test that fails in any
+// run counts as failed: it may pass in the next run, because that run begins with other data.
 func withoutHanging(once func(hung []string) (got *results, hangs string, err error)) (*results, error) {
 	var hung []string
 	var failed []record

@@ -8,6 +8,7 @@
 // its own time of day. A stopped process sees a jump of all its clocks when it continues. Steps of a clock alone are
 // played by TestTilt of package sentinel and by the simulation of cluster/state. Their clocks are handed in.
 //
-// Owner: go test. Start at histories_test.go. site_test.go has the servers, faults_test.go the faults, history_test.go
-// the clients' calls, and check_test.go the models.
+// Owner: go test.
+// Start at histories_test.go. site_test.go has the servers, faults_test.go the faults, history_test.go the clients'
+// calls, and check_test.go the models.
 package histories

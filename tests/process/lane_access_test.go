@@ -78,7 +78,8 @@ func TestLaneID(t *testing.T) {
 }
 
 // TestLaneWrongPasswords: wrong passwords that the lane got while the turn was held appear in ACL LOG and INFO once the
-// turn is free. That includes those of a client that has disconnected. ACL LOG is no longer than usual.
+// turn is free. This includes the wrong passwords of a client that has since disconnected. ACL LOG still obeys
+// acllog-max-len.
 func TestLaneWrongPasswords(t *testing.T) {
 	var s *testkit.Server
 	var old, leaves *respclient.Client

@@ -19,7 +19,7 @@ import (
 
 // TestLaneUnderTurns: the turn is alternately held, lent, paused and free. Honest clients of the lane get the replies
 // to their requests in order, even though their requests arrive in random pieces. Odd clients send random bytes and
-// disconnect at any point. At the end no goroutine and no client of them is left.
+// disconnect at any point. At the end none of their clients and goroutines are left.
 func TestLaneUnderTurns(t *testing.T) {
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s, dial := withLane(t, "--admin-address", address)

@@ -2,6 +2,7 @@
 // client-side caching, and pub/sub messages. Each connection must receive exactly the model's replies and pushes, in
 // the model's order.
 //
-// Owner: tests; nothing imports it. Start at model_test.go, which models what a server must send. play_test.go plays
-// random clients against it; cache_test.go runs caches concurrently.
+// Owner: tests; nothing imports it.
+// Start at model_test.go, which models what a server must send. play_test.go plays random clients against it;
+// cache_test.go runs caches concurrently.
 package pushes

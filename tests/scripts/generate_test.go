@@ -242,8 +242,9 @@ func (g *generator) call() string {
 	return "(" + g.value(2) + ")"
 }
 
-// thrown returns code that throws a random value, if a pcall catches it. A value that reaches the client must be one
-// line, and a table's err must be text. With more lines Redis breaks the protocol; with other tables it crashes.
+// thrown returns code that throws a value. If a pcall catches it, the value is random. Otherwise it reaches the client:
+// it must be one line, and a table's err must be text. With more lines Redis breaks the protocol; with other tables it
+// crashes.
 func (g *generator) thrown() string {
 	if g.caught {
 		return "error(" + g.value(1) + g.pick("", ", 0", ", 2") + ")"

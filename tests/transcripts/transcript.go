@@ -1,8 +1,8 @@
 // Package transcripts replays recorded conversations: a client's commands and, byte for byte, its replies.
 //
-// Owner: tests; only its recorder imports it. Never: decides what is right. redis-server did, when record wrote the
-// files. Start here: the format. play.go has the connections, record/ writes the files, transcripts_test.go tests a
-// server.
+// Owner: tests; only its recorder imports it.
+// Never: decides what is right. redis-server did, when record wrote the files.
+// Start here: the format. play.go has the connections, record/ writes the files, transcripts_test.go tests a server.
 package transcripts
 
 import (

@@ -19,8 +19,8 @@ import (
 // A function that main never reaches is dead. It may stay if its comment, or its package's comment, has a line that
 // begins with one of these words.
 //
-//	Seam:   coming work meets the tree here, and the line says which
-//	Proof:  tests call it to prove a structure's rules
+//	Seam:   coming work will call it; the line says which work
+//	Proof:  only tests or tools call it; the line says which
 const (
 	seam  = "Seam:"
 	proof = "Proof:"

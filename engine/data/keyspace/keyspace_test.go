@@ -66,7 +66,8 @@ func TestExpiryByLookup(t *testing.T) {
 			if (db.Len() == 0) != c.removed {
 				t.Errorf("ExpireDue leaves %d keys", db.Len())
 			}
-			// A write replaces a hidden key together with its deadline.
+			// A write to an expired key creates a new key without a deadline, even if the old key was not removed.
+			// While loading, the key counts as not expired, so the write keeps its deadline.
 			created := db.SetString([]byte("k"), []byte("w"), KeepTTL)
 			v := db.Lookup([]byte("k"))
 			if c.name == "loading" {

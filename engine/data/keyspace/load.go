@@ -123,7 +123,8 @@ func (l *Loader) pile(w Written) {
 func (l *Loader) Full() bool { l.db.k.assertHeld(); return l.full != none }
 
 // Settle moves some keys of the full pile into the table. duplicate is a key that the table already had, or nil; the
-// new entry of a duplicate is freed. Cost: about 4 µs, and 8–10 µs for each segment that splits.
+// new entry of a duplicate is freed.
+// Cost: about 4 µs, and 8–10 µs for each segment that splits.
 func (l *Loader) Settle() (duplicate []byte) {
 	l.db.k.assertHeld()
 	t := &l.db.d.t

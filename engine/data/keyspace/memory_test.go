@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBytesPerKey measures the full cost of a key of 16 bytes. SPINDLE_KEYS=10000000 measures at that size.
+// TestBytesPerKey measures the full cost of a key of 16 bytes. SPINDLE_KEYS sets the number of keys, for example
+// 10000000.
 func TestBytesPerKey(t *testing.T) {
 	n := 1_000_000
 	if testing.Short() {

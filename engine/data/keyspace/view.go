@@ -28,8 +28,8 @@ type viewDB struct {
 	walked          *[256]atomic.Bool // prefixes that a walk has begun, in builds that check
 }
 
-// Freeze makes a View of all databases as they are now, by copying one word, the root, of each. Cost: microseconds at
-// any number of keys. Afterwards the first write to each segment and small block copies it.
+// Freeze makes a View of all databases as they are now, by copying one word, the root, of each.
+// Cost: microseconds at any number of keys. Afterwards the first write to each segment and small block copies it.
 func (k *Keyspace) Freeze() *View {
 	k.assertHeld()
 	v := &View{dbs: make([]viewDB, 0, 1), hidden: k.hidden.Copy()}

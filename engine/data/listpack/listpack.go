@@ -26,7 +26,8 @@ import "encoding/binary"
 // and are still read correctly.
 //
 // Validate checks listpack.I1..listpack.I3. RDB and DUMP store these bytes unchanged, so a change here is a change of
-// file format. Source: the listpack specification.
+// file format.
+// Source: the listpack specification.
 //
 // An element is named by the offset of its entry. Offset 0 is in the header, so it means no element. Every function
 // takes a slice that begins with the listpack and may be longer.

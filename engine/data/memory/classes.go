@@ -2,9 +2,9 @@ package memory
 
 // Small blocks have size classes.
 //
-//	8..128       every 8                       rounding costs up to 7 bytes
-//	144..4096    eight to a doubling           rounding costs less than 1/8 of the block
-//	4352..8192   a slab's 15th to 8th part     the same, and the slab's end is not lost
+//	8..128       every 8 bytes                 rounding costs up to 7 bytes
+//	144..4096    eight classes per doubling    rounding costs less than 1/8 of the block
+//	4352..8192   1/15 to 1/8 of a slab         the same, and almost no bytes at the slab's end are wasted
 //
 // memory.C1. If a multiple of 64 bytes is requested, the block's class is a multiple of 64 too, so the block is 64-byte
 // aligned.

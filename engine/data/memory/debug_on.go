@@ -7,11 +7,14 @@ import (
 	"fmt"
 )
 
-// Builds that check keep a state byte for every block, and fill free blocks with a pattern.
+// With the build tag invariants or race, each small block has a state byte, and free blocks are filled with a pattern.
 //
 // memory.D1. A block's state byte is 0 before its first use, purpose+1 while it is allocated, and debugFreed
-// afterwards. The block's owner writes it without a lock, so that the race detector also sees blocks change owners.
-// memory.D2. A freed block is filled with 0xDB after its first word. Alloc checks that the fill is intact.
+// afterwards. It becomes 0 again if the free block's pages lose their fill. The block's owner writes the byte without a
+// lock, so that the race detector also sees blocks change owners. Runs have no such byte: the prev field of their first
+// unit holds the same values.
+// memory.D2. A freed block is filled with 0xDB after its first word. Alloc checks that the fill is intact. Of a run
+// only the first debugMaxRun bytes are filled, and Alloc does not check them.
 const (
 	debugFreed  = 0xFF
 	debugFill   = 0xDB

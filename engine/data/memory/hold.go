@@ -133,7 +133,7 @@ func (d *Hold) Passed(db int, prefix uint8) {
 
 // passedDB calls Passed for every prefix of db.
 //
-// Proof: the model test of holds passes whole databases.
+// Proof: only tests call it. TestHoldsAgainstModel passes whole databases with it.
 func (d *Hold) passedDB(db int) {
 	if set := d.passedOf(db); set != nil {
 		for i := range set {

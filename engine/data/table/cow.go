@@ -36,7 +36,8 @@ func (tr *trail) last() *step { return &tr.steps[tr.n-1] }
 func (s *step) index(hash uint64) uint64 { return hash << s.depth >> (64 - s.bits) }
 
 // descend fills tr with the nodes that lead to hash's segment, makes each of them writable, and returns the segment's
-// entry. Cost: a compare for each node. After a freeze, the first write copies each node, at most 4 KB.
+// entry.
+// Cost: a compare for each node. After a freeze, the first write copies each node, at most 4 KB.
 func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	frozen := t.heap.Frozen()
 	tr.n = 0
@@ -59,8 +60,8 @@ func (t *Table) descend(hash uint64, tr *trail) uint64 {
 	return e
 }
 
-// own makes hash's segment writable and returns its entry. Cost: a compare if no view is open. After a freeze, the
-// first write copies the segment, at most 4 KB.
+// own makes hash's segment writable and returns its entry.
+// Cost: a compare if no view is open. After a freeze, the first write copies the segment, at most 4 KB.
 func (t *Table) own(hash uint64) uint64 {
 	var tr trail
 	e := t.descend(hash, &tr)

@@ -59,7 +59,8 @@ func (t *Table) drawSegment(r *rand.PCG) *segment {
 }
 
 // drawVolatile draws a segment with a probability in proportion to its volatile keys. The table must have a volatile
-// key. Cost: some three segments' headers, up to fifteen when each has few volatile keys.
+// key.
+// Cost: some three segments' headers, up to fifteen when each has few volatile keys.
 func (t *Table) drawVolatile(r *rand.PCG) *segment {
 	x := &t.due
 	most := 3*float64(t.volatile)/float64(x.live) + 12 // small counts deviate more from their mean
@@ -86,8 +87,9 @@ func (x *dueIndex) draw(r *rand.PCG) (prefix uint64) {
 
 const found = ^uint64(0)
 
-// nth returns the prefix of the k-th segment under the node at ref, and sets k to found. If the node has too few
-// segments, nth subtracts their number from k. Cost: the nodes with live ids before it.
+// nth returns the prefix of the k-th segment under the node at ref, and sets k to found. k counts from 0. If the node
+// has too few segments, nth subtracts their number from k.
+// Cost: O(nodes with live ids before that segment).
 func (x *dueIndex) nth(ref memory.Ref, height int, k *uint64) (prefix uint64) {
 	n := dueNodeAt(ref)
 	for i, m := range n.minima {

@@ -300,8 +300,8 @@ func (x *dueIndex) leaf(id uint32) *dueNode {
 	return dueNodeAt(r)
 }
 
-// set gives id its minimum v and updates the nodes above (table.D3). Cost: one node per level where the node's minimum
-// changes; 64 compares per level when the least one rises.
+// set gives id its minimum v and updates the nodes above (table.D3).
+// Cost: one node per level where the node's minimum changes; 64 compares per level when the least one rises.
 func (x *dueIndex) set(id, v uint32) {
 	var path [dueLevels]*dueNode
 	r := x.root

@@ -8,7 +8,8 @@ import (
 )
 
 // grow makes room in the full segment of hash. It rebuilds the segment at the next size, or splits it in two at the
-// largest size. Cost: at most 378 keys moved and one node of 4 KB copied. A split also reads each key (prefetched).
+// largest size.
+// Cost: at most 378 keys moved and one node of 4 KB copied. A split also reads each key (prefetched).
 func (t *Table) grow(hash uint64) {
 	var tr trail
 	e := t.descend(hash, &tr)
@@ -190,7 +191,8 @@ func (t *Table) merge(tr *trail, a, b memory.Ref) {
 }
 
 // collapse halves the nodes at the end of tr while they hold every entry twice. It drops a node with only one distinct
-// entry. Cost: half the node's entries compared, at most 256 per level.
+// entry.
+// Cost: half the node's entries compared, at most 256 per level.
 func (t *Table) collapse(tr *trail, prefix uint64) {
 	for tr.n > 0 {
 		at := tr.last()

@@ -104,8 +104,8 @@ func HashOf(key []byte, bySlot bool) uint64 {
 	return Hash(key)
 }
 
-// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table. Cost: the keys yielded. If a
-// segment holds several slots, up to one full segment's keys are hashed.
+// EachOf yields up to limit blocks of a slot's keys. yield must not write to the table.
+// Cost: the keys yielded. If a segment holds several slots, up to one full segment's keys are hashed.
 func (t *Table) EachOf(slot uint16, limit int, yield func(memory.Ref)) {
 	if limit = min(limit, t.slots.Count(slot)); limit <= 0 {
 		return

@@ -240,8 +240,8 @@ func (t *Table) TouchBlock(hash uint64) {
 	}
 }
 
-// Insert adds a block under hash. Its key must not be in the table. tick is that of the key's deadline, or Never. Cost:
-// one bucket. Now and then a segment is rebuilt: at most some 400 keys rehashed and one node of 4 KB copied.
+// Insert adds a block under hash. Its key must not be in the table. tick is that of the key's deadline, or Never.
+// Cost: one bucket. Now and then a segment is rebuilt: at most some 400 keys rehashed and one node of 4 KB copied.
 func (t *Table) Insert(hash uint64, ref memory.Ref, tick uint32) {
 	for {
 		e := segmentFor(t.root, hash)

@@ -73,8 +73,8 @@ func AppendTracked(into []int64, ref memory.Ref) []int64 {
 }
 
 // AddTracked adds id to the block at ref, unless the block has it already. A full block is replaced by a larger one:
-// then to differs from ref, and ref is freed. Cost: up to linearIDs compares, or some probes. A larger block has twice
-// the room.
+// then to differs from ref, and ref is freed.
+// Cost: up to linearIDs compares, or some probes. A larger block has twice the room.
 func AddTracked(h *memory.Heap, ref memory.Ref, id int64) (to memory.Ref, added bool) {
 	n, ids := TrackedLen(ref), cells(ref)
 	at, found := cellOf(ids, uint64(id))

@@ -48,8 +48,8 @@ func (c *checker) compare(a, b []uint64) int {
 	return p.compare(b[0], b[1])
 }
 
-// under checks the entry e of a subtree of this height. parent is the epoch of the node above. first and last mean that
-// nothing is to the left and to the right of the subtree.
+// under checks the entry e of a subtree of this height. parent is the epoch of the node above. first means that nothing
+// is to the left of the subtree; last means that nothing is to the right of it.
 func (c *checker) under(e entry, height int, parent uint64, first, last bool) {
 	if c.err != nil {
 		return

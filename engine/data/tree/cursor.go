@@ -132,7 +132,7 @@ func (s *State) SeekGE(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, fal
 // seekGT moves c to the first record after the probe. It returns false if there is none; c is then after the last
 // record.
 //
-// Proof: the model test of records seeks on both sides of a record.
+// Proof: only the tests of records call it, to seek to both sides of a record.
 func (s *State) seekGT(c *Cursor, p Probe) bool { return s.seekCursor(c, &p, true) }
 
 // Find moves c to the record at the probe. If there is none, it moves c to the first record after the probe and returns

@@ -135,8 +135,8 @@ func (e *Entry) Enter() {
 	}
 }
 
-// Shared reports whether a view reads the entry (value.E1). Cost: a compare if no view is open. After a freeze, the
-// first write copies one segment of the table.
+// Shared reports whether a view reads the entry (value.E1).
+// Cost: a compare if no view is open. After a freeze, the first write copies one segment of the table.
 func (e *Entry) Shared() bool {
 	if e.keys.store.Heap.Frozen() == 0 {
 		return false

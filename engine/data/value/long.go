@@ -183,8 +183,8 @@ func (s *Store) Adopt(ref memory.Ref, n int) memory.Ref {
 }
 
 // writable returns the root to write instead of root, with room for n chunks (value.L2). If the result is a new root,
-// the old root is freed. Cost: a compare. If a view or a pin reads the root, or there is no room left, a copy of 8
-// bytes a chunk.
+// the old root is freed.
+// Cost: a compare. If a view or a pin reads the root, or there is no room left, a copy of 8 bytes a chunk.
 func (s *Store) writable(root memory.Ref, n int) memory.Ref {
 	l := longAt(root)
 	seen := l.epoch <= s.Heap.Frozen() || l.pin != 0
@@ -340,7 +340,8 @@ func (s *Store) Move(root memory.Ref) {
 	}
 }
 
-// DropLong frees the string at root, which no longer has a key. Cost: O(1); it frees up to 64 chunks itself.
+// DropLong frees the string at root, which no longer has a key.
+// Cost: O(1); it frees up to 64 chunks itself.
 func (s *Store) DropLong(root memory.Ref) {
 	l := longAt(root)
 	switch {

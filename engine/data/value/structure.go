@@ -123,8 +123,8 @@ func (s *Store) dropBlock(root memory.Ref) {
 	}
 }
 
-// DropRoot frees the root of an entry of type t, at the present position. Cost: O(1); it frees up to 64 elements
-// itself.
+// DropRoot frees the root of an entry of type t, at the present position.
+// Cost: O(1); it frees up to 64 elements itself.
 func (s *Store) DropRoot(t Type, root memory.Ref) {
 	if t == String {
 		s.DropLong(root)

@@ -85,7 +85,7 @@ func bound(c *command.Context, items int) bloom.Bound {
 	return bloom.Bound{Bytes: c.MaxFilter(), Probes: 1<<20 + items<<12}
 }
 
-// propagated reports a change of key, so that the call is propagated as written.
+// propagated marks key as changed, so that the call is propagated as written.
 func propagated(c *command.Context, key []byte) {
 	c.DB.Touched(key)
 	c.Changed(1)

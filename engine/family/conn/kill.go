@@ -70,8 +70,11 @@ func (f *family) parseFilter(c *command.Context, args [][]byte, skipMe bool) (fi
 	return w, nil
 }
 
-// parseCondition reads the value of an option, without NOT-. taken is the number of its arguments. An empty name,
-// address or version matches no client. Otherwise CLIENT KILL NAME "" would close every connection without a name.
+// parseCondition parses the value of one option of CLIENT LIST or CLIENT KILL. word is option without its prefix NOT-.
+// holds ignores the prefix; the caller negates the result. taken is the number of arguments that the value takes.
+//
+// An empty name, address or version matches no client. Otherwise CLIENT KILL NAME "" would close every connection
+// without a name.
 func (f *family) parseCondition(word, option string, args [][]byte) (
 	holds func(c *command.Context, cl *client.Client) bool, taken int, err error) {
 	value := args[0]

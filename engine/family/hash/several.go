@@ -41,7 +41,7 @@ func (s *several) find(field []byte) (val listpack.Element, found bool) {
 	return listpack.Element{}, false
 }
 
-// reply replies a field's value, or null, and reports whether the field exists.
+// reply writes a field's value, or null, and reports whether the field exists.
 func (s *several) reply(field []byte) (found bool) {
 	val, found := s.find(field)
 	if found {

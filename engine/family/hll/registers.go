@@ -42,7 +42,8 @@ func (r *registers) mergeSparse(s []byte) bool {
 	return first == registerCount
 }
 
-// merge raises r to the registers of s. Errors: errCorrupt.
+// merge raises r to the registers of s.
+// Errors: errCorrupt.
 func (r *registers) merge(s []byte) error {
 	if isDense(s) {
 		r.mergeDense(s[headerSize:])

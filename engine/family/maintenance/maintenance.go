@@ -179,7 +179,7 @@ func (n *Notices) SlotMigrated(from, to string, slot int) {
 }
 
 // push pushes a notification to every client that asked for notifications and uses RESP3. more writes the elements
-// after the number of the notification, and returns how many it wrote. more may be nil.
+// after the notification's sequence number, and returns how many it wrote. more may be nil.
 func (n *Notices) push(name string, more func(r *protocol.Reply, kind endpoint) int) {
 	if n == nil || len(n.asked) == 0 {
 		return

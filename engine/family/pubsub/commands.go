@@ -1,8 +1,8 @@
 // Package pubsub implements publish and subscribe: channels, patterns of channels, shard channels.
 //
 // Owner: the core; everything here runs in a turn.
-// Never: touches a socket, or keeps a message: only current subscribers get it. Start at hub.go; subscribe.go
-// subscribes, publish.go makes messages, look.go is PUBSUB.
+// Never: touches a socket, or keeps a message: only current subscribers get it.
+// Start at hub.go; subscribe.go subscribes, publish.go makes messages, look.go is PUBSUB.
 package pubsub
 
 import "spindle/engine/command"

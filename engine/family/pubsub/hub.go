@@ -100,7 +100,7 @@ func (h *Hub) Count(cl *client.Client) (channels, patterns, shards int) {
 
 // Names yields the names that cl is subscribed to, in no order. ACL changes check them.
 //
-// Proof: TestHubAgainstAModel compares it with its model.
+// Proof: TestHubAgainstAModel compares the names with those of its model.
 func (h *Hub) Names(cl *client.Client) func(yield func(k Kind, name string) bool) {
 	return func(yield func(Kind, string) bool) {
 		s := h.subscribers[cl]

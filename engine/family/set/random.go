@@ -94,9 +94,9 @@ func (s *commands) popMany(c *command.Context) error {
 	return nil
 }
 
-// randMember is SRANDMEMBER key [count]. Replies: a random member. For a positive count it replies up to count
-// different members. For a negative count it replies exactly -count members, which may repeat. For a missing key it
-// replies null, or an empty array.
+// randMember is SRANDMEMBER key [count].
+// Replies: a random member. For a positive count it replies up to count different members. For a negative count it
+// replies exactly -count members, which may repeat. For a missing key it replies null, or an empty array.
 // Errors: ErrSyntax, ErrNotInteger, errCount, ErrWrongType.
 func (s *commands) randMember(c *command.Context) error {
 	if len(c.Args) > 3 {

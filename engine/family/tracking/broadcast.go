@@ -85,9 +85,9 @@ func (t *Tracker) count(bytes, more int) {
 	}
 }
 
-// overlap returns the first of prefixes, which are sorted, that text begins with or that begins with text.
+// overlap returns the first of prefixes that is a prefix of text, or that text is a prefix of. prefixes must be sorted.
 //
-// Only the empty prefix overlaps with others in the list, so it is enough to check text's neighbours.
+// In the list only the empty prefix may overlap with others. So it is enough to compare text with its neighbours.
 func overlap(prefixes []string, text string) (other string, is bool) {
 	if len(prefixes) == 0 {
 		return "", false

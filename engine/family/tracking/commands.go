@@ -2,8 +2,8 @@
 // them of changes.
 //
 // Owner: the core; everything here runs in a turn.
-// Never: touches a socket, or pushes to a RESP2 client, which would take the push for a reply. Start at tracker.go;
-// broadcast.go is CLIENT TRACKING BCAST, client.go the subcommands.
+// Never: touches a socket, or pushes to a RESP2 client, which would take the push for a reply.
+// Start at tracker.go; broadcast.go is CLIENT TRACKING BCAST, client.go the subcommands.
 package tracking
 
 import "spindle/engine/command"

@@ -1,7 +1,8 @@
 // Package cjson is the library cjson of Redis's scripts: Lua values to and from JSON, as in Lua CJSON 2.1.0.
 //
 // Owner: the State that is passed to Open. Each table that cjson.new makes has its own options.
-// Never: checks UTF-8, or calls metamethods. Start at encode.go and decode.go; this file has the options.
+// Never: checks UTF-8, or calls metamethods.
+// Start at encode.go and decode.go; this file has the options.
 package cjson
 
 import (

@@ -2,8 +2,9 @@
 // 0.4.0.
 //
 // Owner: the State that is passed to Open.
-// Never: trusts a length in its input: memory grows only as values are read. Start at pack.go and unpack.go. Source:
-// the MessagePack specification without bin and ext, which Redis's library refuses.
+// Never: trusts a length in its input: memory grows only as values are read.
+// Start at pack.go and unpack.go.
+// Source: the MessagePack specification without bin and ext, which Redis's library refuses.
 package cmsgpack
 
 import "spindle/scripting/lua"

@@ -16,7 +16,7 @@ import (
 var authorization = regexp.MustCompile(
 	`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})$`)
 
-// verify checks a request as S3 does. code is S3's name of the error, or "" if there is none.
+// verify checks the signature of a request as S3 does. code is the S3 error code, or "" if there is none.
 func verify(r *http.Request, body []byte, now time.Time) (status int, code string) {
 	m := authorization.FindStringSubmatch(r.Header.Get("Authorization"))
 	if m == nil {

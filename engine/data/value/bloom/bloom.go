@@ -68,8 +68,8 @@ const (
 
 // The limits of every chain, wherever it comes from.
 const (
-	// MaxLinks is more links than any chain can reach. Each link halves the error rate, which becomes 0 after some 1100
-	// links.
+	// MaxLinks is more links than any chain can reach. Each link has half the error rate of the previous one, so the
+	// rate reaches 0 after about 1100 links.
 	MaxLinks = 2048
 	// maxHashes is more than the 1074 hashes that the smallest possible error rate needs.
 	maxHashes = 1100

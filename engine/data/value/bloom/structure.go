@@ -91,7 +91,7 @@ func (w *writer) copyPage(word uint64, level uint8, size func(leaf uint64) int, 
 }
 
 // Check returns an error if the filter breaks bloom.R2 or bloom.R3, or if a page lies after the end of its link.
-// Proof: tests call it after every step.
+// Proof: only tests call it, after every step of the model test.
 func Check(v value.Value) error {
 	r := rootAt(v.Root())
 	if !Links(uint64(r.links)) || int(r.links) > roomFor(v.Root()) {
@@ -114,7 +114,7 @@ func Check(v value.Value) error {
 }
 
 // checkPage checks the pages below word and adds their bytes to held.
-// Proof: a part of Check.
+// Proof: only Check calls it, which only tests call.
 func checkPage(l *link, word uint64, level uint8, first uint64, held *uint64) error {
 	if word == 0 {
 		return nil

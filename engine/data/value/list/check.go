@@ -12,7 +12,7 @@ import (
 
 // Check returns an error unless v is a sound list: no leaf is empty (list.I2), and each leaf agrees with the tree and
 // the encoding. O(n).
-// Proof: tests call it on every list they make.
+// Proof: only tests call it, on every list that they make.
 func Check(h *memory.Heap, v value.Value) error {
 	if lp := v.Packed(); lp != nil {
 		if v.Encoding() != value.Listpack {
@@ -62,7 +62,7 @@ func Check(h *memory.Heap, v value.Value) error {
 }
 
 // checkCompressed checks that a compressed leaf fits its block and expands to its size.
-// Proof: a part of Check.
+// Proof: only Check calls it, which only tests call.
 func checkCompressed(ref memory.Ref, count int) error {
 	packed, size := compressedAt(ref)
 	if leafHeader+len(packed) > memory.UsableSize(ref) {

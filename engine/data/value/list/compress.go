@@ -95,8 +95,8 @@ func (t *nodes) compressLeaf(p *tree.Path) {
 }
 
 // compress restores list.I4. It expands the leaves that are now among the outermost. It compresses those that are now
-// inside, or that may have been changed there. Paths lead nowhere afterwards. Cost: O(log leaves + depth / 63) and the
-// leaves in question.
+// inside, or that may have been changed there. Paths lead nowhere afterwards.
+// Cost: O(log leaves + depth / 63) and the leaves in question.
 func (t *nodes) compress() {
 	c, depth := t.changes, int(t.root.depth)
 	if t.changes = (changes{}); c == t.changes {

@@ -7,8 +7,8 @@ import (
 )
 
 // Insert inserts text before or after the first element that equals pivot. It returns false if there is no such
-// element. text must lie outside the list. The caller calls Grow first, whether pivot is found or not. Cost: a walk to
-// the pivot.
+// element. text must lie outside the list. The caller calls Grow first, whether pivot is found or not.
+// Cost: a walk to the pivot.
 func Insert(e *value.Edit, l Limits, pivot, text []byte, side End) bool {
 	if lp := e.Packed(); lp != nil {
 		at := listpack.Find(lp, listpack.First(lp), pivot, 0)

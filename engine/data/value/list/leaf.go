@@ -143,8 +143,9 @@ func (l Limits) takes(bytes int, count, all uint64, n int) bool {
 }
 
 // splice makes the gap of s in p's leaf, which must be packed and not become empty. It returns the leaf's listpack with
-// its header set and the gap undefined. p keeps leading to the leaf. Cost: the shorter part before or after the gap
-// moves. The leaf is copied if a view reads it or its block is too small.
+// its header set and the gap undefined. p keeps leading to the leaf.
+// Cost: the shorter part before or after the gap moves. The leaf is copied if a view reads it or its block is too
+// small.
 func (t *nodes) splice(p *tree.Path, s listpack.Splice) []byte {
 	ref := p.Leaf()
 	count := t.CountOf(p) + uint64(s.Count)

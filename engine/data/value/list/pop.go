@@ -7,8 +7,9 @@ import (
 )
 
 // Pop removes n elements, 0 < n <= Len, at an end. The command then calls Shrink, or removes the key if the list is
-// empty. Cost: O(log Len). With a compression depth it also looks at up to n leaves at either end, but at most depth.
-// Whole subtrees go to a reclaimer.
+// empty.
+// Cost: O(log Len). With a compression depth it also looks at up to n leaves at either end, but at most depth. Whole
+// subtrees go to a reclaimer.
 func Pop(e *value.Edit, l Limits, end End, n int) {
 	if lp := e.Packed(); lp != nil {
 		splicePacked(e, cut(lp, listpack.Count(lp), end, n))

@@ -9,8 +9,8 @@ import (
 )
 
 // Remove removes the first most elements that equal text, counted from an end, or all if most is 0. It returns how many
-// it removed. The command then calls Shrink, or removes the key if the list is empty. Cost: a walk; each leaf with such
-// elements is written once.
+// it removed. The command then calls Shrink, or removes the key if the list is empty.
+// Cost: a walk; each leaf with such elements is written once.
 func Remove(e *value.Edit, l Limits, text []byte, from End, most int) (removed int) {
 	if most == 0 {
 		most = Len(e.Value())

@@ -223,7 +223,7 @@ func (w *Writer) SetRecall(limits, presets Recall) (changed bool) {
 	return true
 }
 
-// Duplicate counts a message whose name was known.
+// Duplicate counts a message that was not added, because the stream still remembers its name.
 func (w *Writer) Duplicate() { w.recall(Recall{}).duplicates++ }
 
 // Remember records that a producer's message became an entry, at the time now (Unix ms). limits are for a stream that
