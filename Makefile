@@ -23,6 +23,8 @@ SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 .PHONY: install user share deb deb-test container-test release page page-record all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   s3 pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
+# With the program's profile, the manual's tool shares all its compiled packages with the program.
+all: SAME := -pgo=default.pgo
 all: build share
 
 build: ## bin/spindle, with default.pgo
@@ -44,7 +46,7 @@ proxy-demo-stop: ## ends it
 	  for _ in $$(seq 300); do [ -e $(DEMO_PID) ] || exit 0; sleep 0.1; done; echo "The demo does not end."; exit 1
 
 share: ## manual pages and completion
-	$(GO) run ./tools/manual $(SHARE)
+	$(GO) run $(SAME) ./tools/manual $(SHARE)
 
 $(BIN):
 	$(MAKE) build
