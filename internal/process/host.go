@@ -115,8 +115,9 @@ func checkClock(h host) Finding {
 	}
 	kernel := after.Stime.Nano() - before.Stime.Nano()
 	user := after.Utime.Nano() - before.Utime.Nano()
-	f.Sees = fmt.Sprintf("the clock source is %q", h.text(clockFolder+"current_clocksource"))
-	if kernel*10 <= kernel+user {
+	source := h.text(clockFolder + "current_clocksource")
+	f.Sees = fmt.Sprintf("the clock source is %q", source)
+	if source == "tsc" || kernel*10 <= kernel+user { // on a busy host interrupts are time in the kernel, too
 		f.Verdict = Fine
 		return f
 	}
