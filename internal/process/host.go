@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 )
 
 // A Finding is the result of one check of the host.
@@ -96,6 +97,14 @@ func (f Finding) sentences() string { return f.Sees + ": " + f.Why + ". What to 
 func WarnOfHost(log *logging.Logger) {
 	if f := checkOvercommit(thisHost()); f.Change != "" {
 		log.Warning("WARNING %s", f.sentences())
+	}
+}
+
+// WarnOfFolder logs a warning if this process may not create files in the folder of the data set.
+func WarnOfFolder(log *logging.Logger, name string) {
+	if err := unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		log.Warning("WARNING No file can be created in the folder %s: %s. Saves will fail, and writes are refused then. "+
+			"Let the user of this server write to it, or set dir", name, reason.Of(err))
 	}
 }
 

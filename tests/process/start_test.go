@@ -75,6 +75,30 @@ func TestRefusedConfiguration(t *testing.T) {
 	}
 }
 
+// TestFolderThatTakesNoFiles: a server that may not save where it should says so at start. root keeps the folder's
+// mode only without the right to override it.
+func TestFolderThatTakesNoFiles(t *testing.T) {
+	dir, port := t.TempDir(), testkit.FreePort(t)
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	program, args := testkit.Spindle(t), []string{"--dir", dir, "--port", strconv.Itoa(port), "--bind", "127.0.0.1"}
+	if os.Getuid() == 0 {
+		args = append([]string{"--bounding-set=-dac_override,-dac_read_search", program}, args...)
+		program = testkit.Program(t, "setpriv")
+	}
+	const warning = "WARNING No file can be created in the folder "
+	s := testkit.Launch(t, testkit.Spec{Program: program, Bare: true, Port: port, Args: args})
+	if log := s.Log(); !strings.Contains(log, warning+dir+": Permission denied") {
+		t.Errorf("no warning: %s", log)
+	}
+	s.Kill()
+	s = testkit.Launch(t, testkit.Spec{Program: program, Bare: true, Port: port, Args: append(args, "--save", "")})
+	if log := s.Log(); strings.Contains(log, warning) {
+		t.Errorf("a server that never saves warns: %s", log)
+	}
+}
+
 // TestStandardInput: "-" reads the configuration from standard input.
 func TestStandardInput(t *testing.T) {
 	port := testkit.FreePort(t)
