@@ -30,9 +30,10 @@ func crashSeeds() uint64 {
 // crashBlock is how many seeds share a test. The servers of a test live until its end.
 const crashBlock = 125
 
-// TestPowerCuts: after a power cut, always has every step whose reply could leave. everysec has every step that a sync
-// has confirmed, and no, where only rewrites sync, every step that a rewrite has synced. The data set is always a whole
-// number of units, whatever was running: writes, rewrites, starts.
+// TestPowerCuts: after a power cut, the log has what its policy promises. With always it has every step whose reply
+// could leave. With everysec it has every step that a sync has confirmed. With no, only rewrites sync, so it has every
+// step that a rewrite has synced. The data set is always a whole number of units, whatever was running: writes,
+// rewrites, starts.
 func TestPowerCuts(t *testing.T) {
 	for policy, name := range map[Policy]string{Always: "always", EverySecond: "everysec", Never: "no"} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 // meter holds the core's own statistics: what INFO shows of commands, errors and turns.
 //
 // The clock is read when a turn begins, after each run of equal commands, and every lapEvery commands of a run. A
-// command that is neither fast nor brief, or has manyArgs, is timed alone. While precise is set, every command is.
+// command that is neither fast nor brief, or has manyArgs, is timed alone. While precise is set, every command is timed
+// alone.
 type meter struct {
 	spec       *command.Spec // whose calls are not recorded yet
 	calls      int

@@ -117,7 +117,7 @@ var (
 )
 
 // isUnderWay reports whether an earlier request of the session on a slot, or on none, has no reply yet (proxy.H2). If
-// it owes many replies, it says so without a look.
+// the session owes more than 64 replies, isUnderWay returns true without looking for one.
 func (s *session) isUnderWay(slot int) bool {
 	if s.owed.n > 64 {
 		return true

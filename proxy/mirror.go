@@ -24,9 +24,9 @@ import (
 //
 // proxy.C1. A client's request never waits for the mirror. Past the bound of the queue, writes are dropped and counted.
 // proxy.C2. Requests leave in the order in which their replies came. Those of one slot take one connection, also when
-// the slot moves. Only a request may be late that is refused with ASK or TRYAGAIN, or whose script has to be loaded.
+// the slot moves. A request may only be late if it is refused with ASK or TRYAGAIN, or if its script has to be loaded.
 // proxy.C3. A request that may have run at the second cluster is not sent again.
-// proxy.C4. A command that blocks goes inside a transaction, where it does not.
+// proxy.C4. A command that blocks goes inside a transaction, where it does not block.
 type mirror struct {
 	p      *Proxy
 	finder *topology.Finder

@@ -1,7 +1,7 @@
 package replication
 
-// DiskMarks translate offsets of this server's AOF into offsets of the primary's stream, for FACK. They are in order.
-// The first one is the last mark that is known to be on disk, or still waits for the disk.
+// diskMarks translate offsets of this server's AOF into offsets of the primary's stream, for FACK. They are in order.
+// The first one is the last mark known to be on disk. If none is known to be, all marks wait for the disk.
 type diskMarks []diskMark
 
 // A diskMark says that the AOF ended at its offset log when it had the stream up to offset stream.

@@ -61,9 +61,8 @@ func (in *instance) startLane() error {
 	return nil
 }
 
-// endAtOnce ends the process without a turn and without a save, because a client has asked for that. It closes the
-// client's connection first. At the end of a process the kernel takes 0.3 s for each GB of memory before it closes
-// sockets.
+// endAtOnce ends the process without a turn or save, as a client asked. First it closes the client's connection. At the
+// process's end the kernel takes 0.3 s for each GB of memory before it closes sockets.
 func endAtOnce(log *logging.Logger, asks protocol.Conn, pidFile string, sockets ...string) {
 	log.Warning("User requested shutdown on the admin lane, while the turn was held: ending without a save.")
 	bgsave.RemoveTemporaries()

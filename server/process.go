@@ -88,8 +88,7 @@ func summary(addresses []string, file string, limit int64, value func(name strin
 		value("dir"), memory, disk, saves)
 }
 
-// crash runs DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC ends the process as a bug of the
-// server would.
+// crash runs DEBUG SEGFAULT, PANIC, ASSERT and OOM: a report, then the end. PANIC ends the process as a bug would.
 func crash(log *logging.Logger, how string) {
 	if how == "panic" {
 		panic("DEBUG PANIC")

@@ -201,8 +201,7 @@ func (in *instance) run(args config.Arguments) error {
 	return nil
 }
 
-// stop ends the running parts in order: first no new connections, then the rest of the output, then duties and
-// reclaimers.
+// stop ends the running parts in order: no new connections, the rest of the output, then duties and reclaimers.
 func (in *instance) stop(duties chan struct{}) {
 	if l := in.lane.Load(); l != nil {
 		l.Reactor.Stop(outputPatience)

@@ -15,8 +15,7 @@ import (
 
 // This file has the tasks of a command line that serve no client.
 
-// A Manual has the parts of --help that the server does not know. These are the text of the settings (spindle.conf),
-// and further ways to start the program.
+// A Manual has the parts of --help that the server does not know: the text of spindle.conf, and more ways to start.
 type Manual struct {
 	Settings string
 	Tools    []config.Form
@@ -154,8 +153,7 @@ func (in *instance) try(args config.Arguments, stdin io.Reader) (err error) {
 	return nil
 }
 
-// refused returns err, which ends a start. If the configuration is only being checked, the check notes err with the
-// line at, and refused returns nil.
+// refused returns err to end a start. If the configuration is only checked, it notes err with line at and returns nil.
 func (in *instance) refused(err error, at ...config.Error) error {
 	if in.checking == nil {
 		return err

@@ -252,9 +252,9 @@ func (e *Env) runSideBySide(run int, contenders []Contender, start Start, prepar
 }
 
 // Slices must be short, because this machine's speed changes within a second. But they must be much longer than a
-// millisecond. When a server wakes up, the monitor of Go's runtime runs every 20 µs for that long. In slices of 50 ms
-// this alone is 1 to 2 % of the CPU of an unpipelined request. Under a steady load no server has this cost. The
-// scenario latency shows the cost at the lowest rates.
+// millisecond. For about a millisecond after a server wakes up, the monitor of Go's runtime runs every 20 µs. In slices
+// of 50 ms this alone is 1 to 2 % of the CPU of an unpipelined request. Under a steady load no server has this cost.
+// The scenario latency shows the cost at the lowest rates.
 const (
 	sliceLength = 250 * time.Millisecond
 	sliceSettle = 10 * time.Millisecond // after the slices of two others

@@ -136,8 +136,8 @@ func (f *family) stopSession(c *command.Context) error {
 }
 
 // sessionOrTop is HOTKEYS GET.
-// Replies: the session in Redis's form, an array of one map, or null if no session was started. With COUNT, the reply of
-// SPINDLE HOTKEYS GET.
+// Replies: the session in Redis's form, an array of one map, or null if no session was started. With COUNT, the reply
+// of SPINDLE HOTKEYS GET.
 func (f *family) sessionOrTop(c *command.Context) error {
 	if len(c.Args) != 2 {
 		return f.hotKeysGet(c)

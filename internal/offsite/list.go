@@ -75,8 +75,8 @@ func (r *Repository) List(ctx context.Context) (all []Entry, pushes []Underway, 
 	return all, pushes, err
 }
 
-// Find returns the backup with this ID, or whose ID begins with it. For "latest" it returns the newest complete backup,
-// of server if that is not "".
+// Find returns the backup whose ID is id or begins with it. For "latest" it returns the newest complete backup of
+// server. If server is "", all complete backups must be of one server.
 func (r *Repository) Find(ctx context.Context, id, server string) (*Backup, error) {
 	if id != "latest" {
 		ids, err := r.ids(ctx)

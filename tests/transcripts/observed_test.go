@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestObserved plays transcripts on a server while a replica and a subscriber listen. They must receive what they
-// received from Redis. It is for commands whose effects need a whole server, such as PUBLISH.
+// TestObserved plays transcripts on a server while a replica and a subscriber listen. They must receive what Redis
+// sends in the same conversation. It is for commands whose effects need a whole server, such as PUBLISH.
 func TestObserved(t *testing.T) {
 	for _, name := range []string{"pubsub_server", "multi", "hash_lapse", "eval_server", "script_server",
 		"function_server"} {
