@@ -62,6 +62,7 @@ func (s *session) info(args [][]byte) bool {
 		w.Int("proxy_failed_requests", p.count.failed.Load())
 		w.Int("proxy_split_requests", p.count.splits.Load())
 		w.Int("proxy_cut_connections", p.count.cut.Load())
+		w.Int("client_output_buffer_limit_disconnections", p.count.slow.Load())
 	})
 	if p.settings.Pose.Get() {
 		section("Cluster", func() { w.Int("cluster_enabled", 1) })

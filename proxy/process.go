@@ -147,7 +147,8 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), UnixGroup: n.UnixGroup.Get(),
 		Mark: int(n.MarkID.Get()), TLS: front,
-		Logf: func(level reactor.Level, format string, args ...any) { h.log.At(logging.Level(level), format, args...) },
+		OutputLimit: p.outputLimit,
+		Logf:        func(level reactor.Level, format string, args ...any) { h.log.At(logging.Level(level), format, args...) },
 	})
 	if err != nil {
 		return err

@@ -69,12 +69,14 @@ type Proxy struct {
 type counters struct {
 	requests, redirects, retries, failed, cut, splits atomic.Int64
 
+	slow atomic.Int64 // clients that were closed because they did not read
+
 	blocked atomic.Int64 // clients whose blocking command runs, now
 }
 
 // reset is CONFIG RESETSTAT's share.
 func (c *counters) reset() {
-	for _, n := range []*atomic.Int64{&c.requests, &c.redirects, &c.retries, &c.failed, &c.cut, &c.splits} {
+	for _, n := range []*atomic.Int64{&c.requests, &c.redirects, &c.retries, &c.failed, &c.cut, &c.splits, &c.slow} {
 		n.Store(0)
 	}
 }

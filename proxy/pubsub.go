@@ -212,7 +212,8 @@ func (s *session) listens(kind topicKind, name string) bool {
 // hear gives the client a message, or another push (proxy.B2).
 func (s *session) hear(p []byte) {
 	if s.owed.n > 0 && s.owed.at(0).begun {
-		s.heard = append(s.heard, bytes.Clone(p))
+		s.heard, s.heardBytes = append(s.heard, bytes.Clone(p)), s.heardBytes+len(p)
+		s.bound()
 		return
 	}
 	s.emit(p)

@@ -286,6 +286,9 @@ func (p *Proxy) Closed(of any) {
 	if s.pin != nil { // proxy.T4
 		s.pin.close()
 	}
+	if s.slow != nil { // the rest of the reply is for no client
+		s.slow.end(errClosed)
+	}
 	s.setBlocked(false)
 	if s.replicas != nil {
 		s.replicas.leave()

@@ -65,6 +65,8 @@ type session struct {
 	replicas   *replicaWait   // WAIT runs
 	sub        *subscriptions
 	heard      [][]byte // messages that wait for the end of a reply (proxy.B2)
+	heardBytes int
+	slow       *upstream // is paused until the client reads (proxy.O4); usually nil
 }
 
 // A blockedCommand is a blocking command, to be sent again if its slot moves.
@@ -136,6 +138,7 @@ func (s *session) answer(number uint64, p []byte) {
 		if !o.mute {
 			o.bytes = append(s.w.takeBuffer(), p...)
 			s.kept += len(p)
+			s.bound()
 		}
 		s.sendNext(slot)
 		return
@@ -148,7 +151,10 @@ func (s *session) answer(number uint64, p []byte) {
 	for _, m := range s.heard {
 		s.emit(m)
 	}
-	s.heard = nil
+	s.heard, s.heardBytes = nil, 0
+	if s.conn.Buffered() > outputMost {
+		s.bound()
+	}
 	s.first++
 	s.sendNext(o.slot)
 	s.drain()
@@ -220,6 +226,7 @@ func (s *session) goOn() {
 
 // Account implements protocol.Accountant: the client has read some output.
 func (s *session) Account(int, int) {
+	s.proceed()
 	if s.held {
 		s.goOn()
 	}

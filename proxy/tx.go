@@ -11,10 +11,10 @@ import (
 
 // Transactions (MULTI, WATCH, EXEC) and blocking commands run on their own connection: the pin.
 //
-//	MULTI             first key: the shard         it says OK         EXEC, DISCARD
-//	 ──────▶ begun ─────────────────────▶ placed ────────────▶ open ─────────────────▶ over: the pin is given back
-//	           ▲ WATCH has placed it already   │ ▲
-//	                            the slot moves └─┘ sent again, to its new shard
+//	MULTI           first key: the shard          it says OK        EXEC, DISCARD
+//	 ──────▶ begun ────────────────────▶ placed ────────────▶ open ───────────────▶ over: the pin is given back
+//	          ▲ WATCH has placed it already  │ ▲
+//	                          the slot moves └─┘ sent again, to its new shard
 //
 // proxy.T1. A transaction's keys are of one slot. A request with another one is refused with CROSSSLOT, and EXEC with
 // EXECABORT.

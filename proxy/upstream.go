@@ -45,6 +45,8 @@ type upstream struct {
 	heardAt  int64      // when bytes last came, ns of the worker's clock; later by what forgive adds
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
+	slow     *session   // that does not read: nothing is read from the connection meanwhile (proxy.O4)
+	long     int        // bytes of the calls that are not in kept
 	figure   *shardFigure
 	answered bool                 // the server has answered a call
 	retiring bool                 // it is closed when its calls are answered
@@ -62,6 +64,7 @@ const (
 const (
 	callsMost   = 8192      // calls that may wait on one connection
 	bytesMost   = 4 << 20   // bytes of requests that may wait on it
+	longMost    = 64 << 20  // the same, of long ones that the shard has not answered
 	requestLong = 16 << 10  // a request longer than this has its own memory
 	replyMost   = 1 << 30   // bytes of a reply that is kept before it is passed on
 	keptIdle    = 256 << 10 // room that an idle connection keeps
@@ -106,6 +109,7 @@ func (u *upstream) push(c call, request []byte) {
 		if c.long == nil {
 			c.long = bytes.Clone(request)
 		}
+		u.long += len(c.long)
 		if u.state == up {
 			u.d.Share(c.long)
 		}
@@ -122,7 +126,7 @@ func (u *upstream) push(c call, request []byte) {
 
 // isFull reports whether the connection takes no more calls for now.
 func (u *upstream) isFull() bool {
-	return u.calls.n >= callsMost || len(u.kept)-u.head > bytesMost ||
+	return u.calls.n >= callsMost || len(u.kept)-u.head > bytesMost || u.long > longMost ||
 		u.state == up && u.d.Buffered() > bytesMost
 }
 
@@ -281,14 +285,20 @@ func (u *upstream) keepPart(p []byte) {
 		return
 	}
 	if u.passing {
-		if s := u.calls.at(0).s; !s.closed {
+		s := u.calls.at(0).s
+		switch {
+		case !s.closed:
 			s.begin(s.first, p)
+			u.heed(s)
+		case u.retiring && u.isOnlyOf(s):
+			u.end(errClosed)
 		}
 		return
 	}
 	if u.part == nil && u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
 		if c := u.calls.at(0); c.to == nil && c.s != nil && c.s.begin(c.number, p) {
 			u.passing = true
+			u.heed(c.s)
 			return
 		}
 	}
@@ -305,6 +315,7 @@ func (u *upstream) drop() call {
 		u.w.p.cache.wrote(u.w, &c)
 	}
 	u.answers++
+	u.long -= len(c.long)
 	u.head += c.size
 	if u.head == len(u.kept) {
 		u.head = 0
@@ -381,6 +392,7 @@ func (u *upstream) Down(err error) {
 // over ends what was on the connection: written is how many bytes may have reached the server.
 func (u *upstream) over(err *protocol.Error, written uint64) {
 	u.access.forget(u)
+	u.unpause()
 	for u.calls.n > 0 {
 		c := u.calls.at(0)
 		switch {

@@ -349,7 +349,7 @@ func (w *worker) endSilent() (busy bool) {
 	w.lookedAt = w.clock
 	now, limit := w.now(), w.p.settings.Timeout.Get()
 	for u := range w.ups {
-		if u.calls.n == 0 {
+		if u.calls.n == 0 || u.slow != nil {
 			continue
 		}
 		busy = true
@@ -380,9 +380,9 @@ func (w *worker) forgive(stopped int64) {
 // scriptLimit is how long a script may hold a shared connection, in ms.
 const scriptLimit = 100
 
-// sideline has another connection take the place of a shared one on which a long script runs. Calls that are on it
-// already wait for the script. Later ones are served, or read BUSY, as at the server itself. The new epoch keeps each
-// client's order (proxy.O3).
+// sideline has another connection take the place of a shared one on which a long script runs, or a slow client's reply
+// is under way. Calls that are on it already wait for that. Later ones are served, or read BUSY, as at the server
+// itself. The new epoch keeps each client's order (proxy.O3).
 func (u *upstream) sideline() {
 	ups := u.access.shared[u.at]
 	i := slices.Index(ups, u)
@@ -394,6 +394,11 @@ func (u *upstream) sideline() {
 	ups[i] = u.w.open(u.access, u.at)
 	u.access.shared[u.at], u.access.of = ups, nil
 	u.w.epoch++
+	waiting := u.waiting
+	u.waiting = nil
+	for _, s := range waiting {
+		s.goOn()
+	}
 }
 
 // catchUp has the worker route by the newest map.

@@ -36,6 +36,7 @@ type conn struct {
 	life    life
 	known   bool // has authenticated, or did not have to
 	inReady bool // in loop.ready
+	paused  bool // nothing is read from it (Direct.Pause)
 
 	readAt   int64         // when its bytes were last read, in nanoseconds
 	batch    protocol.Mark // where the running batch's reply begins in out.tail

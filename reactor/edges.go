@@ -10,8 +10,8 @@ import (
 // time it also reports room to write. So the kernel need not check again each socket that it has reported.
 //
 // reactor.E1. readable stays set until a read brings less than was asked for. Only then the next byte makes an event.
-// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held. Resume moves a held one to
-// loop.ready.
+// reactor.E2. A connection that is readable and not read at once is in loop.ready, or held, or paused. Resume and
+// Continue move it to loop.ready.
 // reactor.E3. An event may be for a socket that was closed earlier in the iteration, and whose descriptor is in use
 // again. A read or a write shows whether there are bytes or room. To learn of the peer's end, the loop asks the socket
 // itself.
@@ -132,7 +132,7 @@ func (s *sockets) readMore(c *conn) { c.readMore(s.loop.buffer[:firstRead], s.lo
 
 // readMore reads from a socket that may hold bytes: once into first, and more into rest if a long argument is awaited.
 func (c *conn) readMore(first, rest []byte) {
-	if !c.isOpen() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
+	if !c.isOpen() || c.paused || c.isHeld() && len(c.pending)-c.served >= heldBytes {
 		return
 	}
 	n, full, errno := c.read(first)

@@ -48,6 +48,10 @@ type Direct interface {
 	Buffered() int
 	// Abandon drops the output that the kernel has not taken. It is never sent.
 	Abandon()
+	// Pause has the loop read no more from a connection that Dial has opened, until Continue. Some bytes may still come:
+	// those that the kernel has handed over already.
+	Pause()
+	Continue()
 	// Owe sets whether replies to requests that Serve has accepted are still to come. While they are, the connection
 	// stays open after its peer has stopped sending.
 	Owe(replies bool)
@@ -169,6 +173,21 @@ func (c *conn) Abandon() {
 	if c.life != lifeClosed {
 		c.out.abandon(&c.loop.replies)
 	}
+}
+
+// Pause implements Direct.
+func (c *conn) Pause() {
+	c.loop.assertOn()
+	c.paused = true
+}
+
+// Continue implements Direct.
+func (c *conn) Continue() {
+	c.loop.assertOn()
+	if c.paused && c.life != lifeClosed {
+		c.loop.later(c) // reactor.E2
+	}
+	c.paused = false
 }
 
 // Owe implements Direct.

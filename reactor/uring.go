@@ -320,7 +320,7 @@ func (h *uringHost) receivedLast(s *uringSocket, result int) {
 		h.watchEvents(s)
 	}
 	switch {
-	case result > 0 && c.flow == flowing && c.isOpen(): // it has brought its share of bytes
+	case result > 0 && c.flow == flowing && !c.paused && c.isOpen(): // it has brought its share of bytes
 		h.receive(s)
 	case result > 0, errno == unix.ECANCELED, errno == unix.ENOBUFS, errno == unix.EINVAL && h.ring.Unbind():
 		c.announced() // a read finds more, and receives again if it does not
@@ -348,7 +348,7 @@ func (h *uringHost) serve(s *uringSocket, k kept, rest bool) {
 	h.ring.Buffers.Give(k.buffer)
 	switch {
 	case c.life == lifeClosed:
-	case !c.isOpen(), c.isHeld() && len(c.pending)-c.served >= heldBytes:
+	case !c.isOpen(), c.paused, c.isHeld() && len(c.pending)-c.served >= heldBytes:
 		h.hold(s)
 	case rest && c.awaitsLong(): // it is read into its memory
 		c.announced()

@@ -1,0 +1,85 @@
+package proxy
+
+import "spindle/protocol"
+
+// A client may read more slowly than its shard answers. Other clients share the connection to the shard, and do not
+// wait for it.
+//
+//	outputMost bytes are unread      only the client's calls are left on it       half of them are read
+//	 ──────────▶ sideline: later calls ─────────────────────────────▶ paused ──────────────────────▶ read again
+//	             take another connection
+//
+// proxy.O4. The rest of a long reply stays at the shard while its client leaves outputMost bytes unread. Calls of other
+// clients that are on the connection by then are answered first.
+// proxy.O5. The proxy keeps at most clientMost bytes for a client: unread ones, and replies and messages that wait for
+// their place. A client that needs more is closed, with a line in the log. client-output-buffer-limit may say less.
+
+// clientMost is above the longest value that a server has by default.
+const clientMost = 1 << 30
+
+// heed looks whether s reads what u passes on to it (proxy.O4).
+func (u *upstream) heed(s *session) {
+	if s.closed || u.slow != nil || u.state != up || s.conn.Buffered() <= outputMost {
+		return
+	}
+	if u.owner == nil && !u.retiring {
+		u.sideline()
+	}
+	if !u.isOnlyOf(s) {
+		s.bound()
+		return
+	}
+	u.slow, s.slow = s, u
+	u.d.Pause()
+}
+
+// isOnlyOf reports whether no other client waits for a call of u.
+func (u *upstream) isOnlyOf(s *session) bool {
+	for i := range u.calls.n {
+		if c := u.calls.at(i); c.s != s && (c.s == nil || !c.s.closed) {
+			return false
+		}
+	}
+	return true
+}
+
+// proceed has the rest of a long reply read, after its client has read most of what there is.
+func (s *session) proceed() {
+	u := s.slow
+	if u == nil || s.conn.Buffered() > outputMost/2 {
+		return
+	}
+	u.unpause()
+	u.w.readClock()
+	u.heardAt = u.w.clock // it was the proxy that was silent
+	u.w.watch()
+	u.d.Continue()
+}
+
+// unpause notes that u is not paused any more.
+func (u *upstream) unpause() {
+	if u.slow != nil {
+		u.slow.slow, u.slow = nil, nil
+	}
+}
+
+// bound closes a client for which the proxy keeps too much (proxy.O5).
+func (s *session) bound() {
+	kept := s.kept + s.heardBytes + s.conn.Buffered()
+	if kept <= clientMost || s.closed {
+		return
+	}
+	s.w.p.tellSlow(s, kept)
+	s.closed = true
+	s.conn.Close(false)
+}
+
+// tellSlow logs that a client is closed because it does not read.
+func (p *Proxy) tellSlow(s *session, bytes int) {
+	p.count.slow.Add(1)
+	p.log.Warning("The client at %s (id=%d, name=%s) is closed: it has left %d bytes unread", s.conn.RemoteAddr(), s.id,
+		s.name, bytes)
+}
+
+// outputLimit is told of each client that client-output-buffer-limit closes.
+func (p *Proxy) outputLimit(of any, _ protocol.Class, bytes int) { p.tellSlow(of.(*session), bytes) }

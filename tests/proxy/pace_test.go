@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+const (
+	bigSize = 200 << 20
+	patient = "600000" // of the proxy for a shard, ms: a busy host takes long for such replies
+)
+
+// slowReader is a client that has asked for a value of 200 MB so many times, and reads nothing.
+func slowReader(t *testing.T, p *testkit.Server, times int) *respclient.Client {
+	t.Helper()
+	c := p.Dial()
+	c.SetTimeout(testkit.Slowly(5 * time.Minute))
+	for range times {
+		c.Send("GET", "big")
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// unread is how many bytes a shard has for clients that do not read them.
+func unread(t *testing.T, s *testkit.Server) (most string) {
+	t.Helper()
+	for line := range strings.Lines(s.Do("CLIENT", "LIST").Text) {
+		_, after, _ := strings.Cut(line, " omem=")
+		if omem, _, _ := strings.Cut(after, " "); len(omem) > len(most) || len(omem) == len(most) && omem > most {
+			most = omem
+		}
+	}
+	return most
+}
+
+// TestSlowReader: a client asks for long values and does not read them. The proxy leaves them at the shard, and serves
+// the others. When the client reads, it gets them all.
+func TestSlowReader(t *testing.T) {
+	const bigReads = 4
+	all := startTier(t, true, 0, 0)
+	for _, backend := range []string{"epoll", "gnet", "io_uring"} {
+		t.Run(backend, func(t *testing.T) {
+			p := startProxy(t, all.shards, "--reactor-backend", backend, "--proxy-timeout", patient)
+			owner := all.ownerOf(t, "big")
+			owner.Do("SETRANGE", "big", bigSize-1, "x")
+			other := p.Dial()
+			expect(t, other, "OK", "SET", "{big}small", "value")
+			before := p.RSS()
+			c := slowReader(t, p, bigReads)
+			same, last := 0, ""
+			testkit.Until(t, testkit.Slowly(2*time.Minute), "the shard keeps what is not read", func() error {
+				if grown := p.RSS() - before; grown > bigSize {
+					t.Fatalf("the proxy has grown by %d MB", grown>>20)
+				}
+				now := unread(t, owner)
+				if now != last || len(now) < len("100000000") {
+					same, last = 0, now
+					return fmt.Errorf("%s bytes", now)
+				}
+				if same++; same < 20 {
+					return fmt.Errorf("%s bytes, seen %d times", now, same)
+				}
+				return nil
+			})
+			for range 1000 {
+				expect(t, other, "value", "GET", "{big}small")
+			}
+			grown := p.RSS() - before
+			if t.Logf("the proxy has grown by %d MB", grown>>20); grown > bigSize {
+				t.Error("the proxy keeps what its client does not read")
+			}
+			each := int64(len(fmt.Sprintf("$%d\r\n\r\n", bigSize)) + bigSize)
+			if n, err := io.CopyN(io.Discard, c.Reader(), bigReads*each); err != nil {
+				t.Fatalf("%d bytes: %v", n, err)
+			}
+			expect(t, c, "value", "GET", "{big}small")
+		})
+	}
+}
+
+// TestSlowReaderBeforeOthers: a client that does not read is closed when another one waits behind too many bytes of its
+// replies. The log says so.
+func TestSlowReaderBeforeOthers(t *testing.T) {
+	const bigReads = 8
+	all := startTier(t, true, 0, 1, "--proxy-timeout", patient)
+	p := all.proxies[0]
+	owner := all.ownerOf(t, "big")
+	owner.Do("SETRANGE", "big", bigSize-1, "x")
+	other := p.Dial()
+	other.SetTimeout(testkit.Slowly(5 * time.Minute))
+	expect(t, other, "OK", "SET", "{big}small", "value")
+	before := p.RSS()
+	held := owner.Dial()
+	send(t, held, "DEBUG", "SLEEP", "2") // both clients' requests are on the connection before the first reply comes
+	c := slowReader(t, p, bigReads)
+	testkit.Until(t, testkit.Slowly(30*time.Second), "the proxy has read the requests", func() error {
+		return testkit.Equal(p.InfoInt("stats", "total_commands_processed") >= bigReads, true)
+	})
+	expect(t, other, "value", "GET", "{big}small")
+	p.AwaitLog(testkit.Slowly(time.Minute), "bytes unread")
+	if grown := p.RSS() - before; grown > 8*bigSize {
+		t.Errorf("the proxy has grown by %d MB", grown>>20)
+	}
+	if _, err := io.Copy(io.Discard, c.Reader()); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("the connection does not end: %v", err)
+	}
+	expect(t, other, "value", "GET", "{big}small")
+}
