@@ -369,11 +369,12 @@ func (w *worker) closeListener(id identity) {
 	}
 }
 
-// A hotTracks takes the answer to CLIENT TRACKING ON. A server that refuses is left alone for a while.
+// A hotTracks takes the answer to CLIENT TRACKING ON. A server that refuses, or that speaks RESP2 only, is left alone
+// for a while.
 type hotTracks struct{}
 
 func (hotTracks) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
-	if err == nil && refusal != scan.NotRefused {
+	if err == nil && (refusal != scan.NotRefused || u.old) {
 		u.access.deaf = u.w.clock + int64(hotRest)
 		u.cut(errUntracked(u.at))
 	}

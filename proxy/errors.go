@@ -165,8 +165,17 @@ func errUntracked(at string) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s does not track keys for the client any more", at)
 }
 
+func errTrackingShard(at string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s speaks RESP2 only, and CLIENT TRACKING needs RESP3", at)
+}
+
 func errTooLong(at string) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s sent a reply of more than %d bytes", at, replyMost)
+}
+
+func errNoForm(at, command string) *protocol.Error {
+	return protocol.Errorf("ERR", "the shard %s speaks RESP2 only, and the proxy does not know what its reply to '%s' is in "+
+		"RESP3; the command has run", at, strings.ReplaceAll(command, "|", " "))
 }
 
 func errNoScan(at string) *protocol.Error {

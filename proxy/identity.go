@@ -17,12 +17,17 @@ type becoming struct {
 	s     *session
 	next  *access
 	reply func(r *protocol.Reply) // what the client reads if the shard agrees; nil: +OK
+	old   []byte                  // is sent instead to a shard that does not know HELLO; nil: nothing is
 }
 
-func (b *becoming) take(_ *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+func (b *becoming) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
 	s := b.s
 	if s.closed {
 		b.next.leave()
+		return
+	}
+	if b.old != nil && err == nil && isUnknown(p) { // form.go makes RESP3 of its replies
+		u.push(call{s: s, number: c.number, slot: -1, to: &becoming{s: s, next: b.next, reply: b.reply}}, b.old)
 		return
 	}
 	if err != nil || refusal != scan.NotRefused {
@@ -43,6 +48,13 @@ func (b *becoming) take(_ *upstream, c *call, p []byte, refusal scan.Refusal, er
 
 // become asks a shard whether the session may be of another identity. words is the request that tells.
 func (s *session) become(next identity, reply func(*protocol.Reply), words ...string) bool {
+	var old []byte
+	if words[0] == "HELLO" {
+		old = encode("PING")
+		if len(words) > 2 {
+			old = encode(words[2:]...) // AUTH
+		}
+	}
 	if s.tx != nil {
 		s.refuse(errInMulti(words[0]))
 		return true
@@ -75,7 +87,7 @@ func (s *session) become(next identity, reply func(*protocol.Reply), words ...st
 		return true
 	}
 	s.barrier = true
-	u.push(call{s: s, number: s.expect(), slot: -1, to: &becoming{s, u.access, reply}}, encode(words...))
+	u.push(call{s: s, number: s.expect(), slot: -1, to: &becoming{s, u.access, reply, old}}, encode(words...))
 	return true
 }
 

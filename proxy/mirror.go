@@ -133,7 +133,7 @@ func (m *mirror) offer(u *upstream, c *call, p []byte) {
 	if !mirrored(row) {
 		return
 	}
-	one := copied{row: row, slot: int(c.slot), replies: 1, resp3: u.access.id.resp3}
+	one := copied{row: row, slot: int(c.slot), replies: 1, resp3: u.access.id.resp3 && !u.old}
 	if row.Blocking && c.patient {
 		if p != nil && isNothing(p) {
 			return
@@ -151,9 +151,9 @@ func (m *mirror) offerAll(s *session, row *route.Row, raw, p []byte) {
 	m.put(copied{raw: raw, row: row, slot: -1, replies: 1, resp3: s.access.id.resp3}, s.access.id.db, p)
 }
 
-// offerTransaction takes a transaction that its shard has run. p is the reply to EXEC.
-func (m *mirror) offerTransaction(s *session, t *transaction, p []byte) {
-	one := copied{slot: -1, replies: 2 + len(t.requests), resp3: s.access.id.resp3}
+// offerTransaction takes a transaction that u's server has run. p is the reply to EXEC.
+func (m *mirror) offerTransaction(u *upstream, s *session, t *transaction, p []byte) {
+	one := copied{slot: -1, replies: 2 + len(t.requests), resp3: s.access.id.resp3 && !u.old}
 	one.raw = append(one.raw, multiRequest...)
 	for i := range t.requests {
 		one.raw = append(one.raw, t.requests[i].raw...)

@@ -148,7 +148,9 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()), UnixGroup: n.UnixGroup.Get(),
 		Mark: int(n.MarkID.Get()), TLS: front,
 		OutputLimit: p.outputLimit,
-		Logf:        func(level reactor.Level, format string, args ...any) { h.log.At(logging.Level(level), format, args...) },
+		Logf: func(level reactor.Level, format string, args ...any) {
+			h.log.At(logging.Level(level), format, args...)
+		},
 	})
 	if err != nil {
 		return err

@@ -173,8 +173,11 @@ type tracks struct {
 	number uint64
 }
 
-func (t *tracks) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+func (t *tracks) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
 	s := t.s
+	if err == nil && u.old { // it would tell of nothing
+		err = errTrackingShard(u.at)
+	}
 	if s.closed || err != nil || refusal != scan.NotRefused {
 		t.a.leave()
 		s.answerOr(t.number, p, err)
@@ -190,7 +193,7 @@ func (t *tracks) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 type tracksToo struct{}
 
 func (tracksToo) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
-	if err == nil && refusal != scan.NotRefused {
+	if err == nil && (refusal != scan.NotRefused || u.old) {
 		u.cut(errUntracked(u.at))
 	}
 }

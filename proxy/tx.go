@@ -45,6 +45,7 @@ type transaction struct {
 
 // A step is a request of a transaction.
 type step struct {
+	row      *route.Row
 	raw      []byte
 	slot     int
 	number   uint64 // of its reply
@@ -167,8 +168,8 @@ func (t *transaction) slot() int {
 
 // add keeps a request.
 func (t *transaction) add(raw []byte, slot int, number uint64, row *route.Row) {
-	t.requests = append(t.requests, step{raw: bytes.Clone(raw), slot: slot, number: number, byHash: row.Script ==
-		route.ByHash})
+	t.requests = append(t.requests, step{row: row, raw: bytes.Clone(raw), slot: slot, number: number,
+		byHash: row.Script == route.ByHash})
 	t.bytes += len(raw)
 }
 
@@ -470,7 +471,10 @@ func (e *executed) take(u *upstream, c *call, p []byte, refusal scan.Refusal, er
 		return
 	}
 	if m := s.w.p.mirror; m != nil && err == nil && refusal == scan.NotRefused {
-		m.offerTransaction(s, s.tx, p)
+		m.offerTransaction(u, s, s.tx, p)
+	}
+	if u.old && err == nil && refusal == scan.NotRefused {
+		p = s.tx.inRESP3(u, p)
 	}
 	number := s.tx.exec
 	s.tx = nil

@@ -50,6 +50,7 @@ type upstream struct {
 	figure   *shardFigure
 	answered bool                 // the server has answered a call
 	retiring bool                 // it is closed when its calls are answered
+	old      bool                 // it has refused HELLO 3: replies to RESP3 clients get their form here (form.go)
 	scripts  map[*script]struct{} // that the server got on it (proxy.L1)
 }
 
@@ -238,6 +239,9 @@ func (u *upstream) received(p []byte) {
 	if m := u.w.p.mirror; m != nil && u.scan.Refusal == scan.NotRefused {
 		m.offer(u, c, p)
 	}
+	if u.old && c.row != 0 && u.scan.Refusal == scan.NotRefused {
+		p = u.inRESP3(c, p)
+	}
 	if s := c.s; s != nil && len(s.again) > 0 {
 		if late := s.overtaken(u, c); late != nil {
 			defer u.w.failAll(late)
@@ -296,7 +300,7 @@ func (u *upstream) keepPart(p []byte) {
 		return
 	}
 	if u.part == nil && u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
-		if c := u.calls.at(0); c.to == nil && c.s != nil && c.s.begin(c.number, p) {
+		if c := u.calls.at(0); c.to == nil && c.s != nil && (!u.old || u.isPlain(c, p)) && c.s.begin(c.number, p) {
 			u.passing = true
 			u.heed(c.s)
 			return
@@ -399,7 +403,7 @@ func (u *upstream) over(err *protocol.Error, written uint64) {
 		case u.passing:
 			u.passing = false
 			if !c.s.closed {
-				c.s.conn.Close(false) // it has a part of the reply
+				c.s.conn.Close(true) // it has a part of the reply, and gets what has come of it
 				c.s.closed = true
 			}
 			u.drop()

@@ -273,7 +273,7 @@ func (w *worker) greet(u *upstream) {
 		}
 	}
 	if id.resp3 {
-		say(ignored{}, "HELLO", "3")
+		say(spoken{}, "HELLO", "3")
 	}
 	if id.db != 0 {
 		say(ignored{}, "SELECT", itoa(id.db))

@@ -87,7 +87,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestSlowReaderBeforeOthers: a client that does not read is closed when another one waits behind too many bytes of its
+// TestSlowReaderBeforeOthers: a client that does not read is closed when another one waits for the end of too long
 // replies. The log says so.
 func TestSlowReaderBeforeOthers(t *testing.T) {
 	const bigReads = 8
