@@ -12,6 +12,7 @@ import (
 	"spindle/engine/family/introspect"
 	"spindle/engine/part"
 	"spindle/internal/process"
+	"spindle/internal/spikes"
 	"spindle/reactor"
 	"spindle/scripting"
 )
@@ -34,7 +35,7 @@ type Sources struct {
 type Figures struct {
 	Sources
 	Logs   *diagnose.CommandLogs
-	Events *diagnose.Events
+	Events *spikes.Events
 
 	buffers               bufferPeak
 	inputRate, outputRate engine.Rate
@@ -45,7 +46,7 @@ type Figures struct {
 
 // NewFigures makes the recorders. The server sets Sources before the first turn.
 func NewFigures(s *diagnose.Settings) *Figures {
-	return &Figures{Logs: diagnose.NewCommandLogs(s), Events: diagnose.NewEvents()}
+	return &Figures{Logs: diagnose.NewCommandLogs(s), Events: &spikes.Events{}}
 }
 
 // Started notes how much memory is used before there are data.

@@ -50,9 +50,11 @@ var (
 
 // The proxy's own errors.
 var (
-	errNoShard     = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
-	errWideCursor  = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
-	errManyShards  = &protocol.Error{Code: "ERR", Text: "the proxy cannot SCAN more than 1024 shards"}
+	errNoShard    = &protocol.Error{Code: "CLUSTERDOWN", Text: "the proxy knows no shard"}
+	errWideCursor = &protocol.Error{Code: "ERR", Text: "the shard's cursor does not fit into the proxy's"}
+	errManyShards = &protocol.Error{Code: "ERR", Text: "the proxy cannot SCAN more than 1024 shards"}
+	errCommandLog = &protocol.Error{Code: "ERR",
+		Text: "COMMANDLOG is not served by the proxy: SLOWLOG has slow requests, and the shards know large ones"}
 	errClosed      = &protocol.Error{Code: "ERR", Text: "the proxy has closed its connection to the shard"}
 	errTracks      = &protocol.Error{Code: "ERR", Text: "tracking is on in another mode: switch it off first"}
 	errTrackingOld = &protocol.Error{Code: "ERR",
@@ -89,6 +91,11 @@ func errLibValue(option []byte) *protocol.Error {
 func errSubcommandSyntax(args [][]byte) *protocol.Error {
 	return protocol.Errorf("ERR", "unknown subcommand or wrong number of arguments for '%.128s'. Try %s HELP.", args[1],
 		strings.ToUpper(string(args[0])))
+}
+
+// errNoSamples is Redis's error for an event without samples.
+func errNoSamples(event string) *protocol.Error {
+	return protocol.Errorf("ERR", "No samples available for event '%s'", event)
 }
 
 func errUnknownNode(id []byte) *protocol.Error { return protocol.Errorf("ERR", "Unknown node %s", id) }

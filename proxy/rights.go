@@ -26,6 +26,8 @@ var rightProbes = map[string][]byte{
 	"latency|latest":  encode("LATENCY", "LATEST"),
 	"latency|history": encode("LATENCY", "HISTORY", ""),
 	"latency|reset":   encode("LATENCY", "LATEST"),
+	"latency|graph":   encode("LATENCY", "GRAPH", ""),
+	"latency|doctor":  encode("LATENCY", "DOCTOR"),
 
 	"latency|histogram": encode("LATENCY", "HISTOGRAM", ""),
 	"config|rewrite":    encode("CONFIG", "SET", "", ""), // REWRITE would rewrite the shard's

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spindle/internal/ascii"
+	"spindle/internal/spikes"
 	"spindle/protocol"
 	"spindle/proxy/route"
 )
@@ -24,7 +25,7 @@ type slowLog struct {
 	mu      sync.Mutex
 	nextID  int64
 	entries []slowEntry
-	events  map[string]*latencyEvent
+	events  spikes.Events
 }
 
 // A slowEntry is one slow request. args are shortened as a server shortens them; the last one tells the shard's share.
@@ -37,28 +38,9 @@ type slowEntry struct {
 const (
 	slowArgs    = 32  // arguments of an entry
 	slowArg     = 128 // bytes of one
-	eventsMost  = 160 // seconds of an event that are remembered
 	eventTotal  = "command"
 	eventPrefix = "shard:"
 )
-
-// A latencyEvent has the longest time of each second in which one was past the threshold, in ms, the latest last.
-type latencyEvent struct {
-	seconds, millis []int64
-	longest         int64
-}
-
-func (e *latencyEvent) add(at, ms int64) {
-	e.longest = max(e.longest, ms)
-	if n := len(e.seconds); n > 0 && e.seconds[n-1] == at {
-		e.millis[n-1] = max(e.millis[n-1], ms)
-		return
-	}
-	if len(e.seconds) == eventsMost {
-		e.seconds, e.millis = slices.Delete(e.seconds, 0, 1), slices.Delete(e.millis, 0, 1)
-	}
-	e.seconds, e.millis = append(e.seconds, at), append(e.millis, ms)
-}
 
 // watchSlowness notes the oldest call of u, which is answered now, if it was slow.
 func (u *upstream) watchSlowness(c *call) {
@@ -75,20 +57,20 @@ func (u *upstream) watchSlowness(c *call) {
 	if (slower < 0 || total < slower*1000) && (threshold <= 0 || total < threshold*1e6) {
 		return
 	}
-	l, now := &w.p.slow, time.Now().Unix()
+	l, now := &w.p.slow, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if threshold > 0 && total >= threshold*1e6 {
-		l.event(eventTotal, now, total/1e6)
+		l.events.Record(now.UnixMilli(), eventTotal, time.Duration(total))
 		if share >= threshold*1e6 {
-			l.event(eventPrefix+u.at, now, share/1e6)
+			l.events.Record(now.UnixMilli(), eventPrefix+u.at, time.Duration(share))
 		}
 	}
 	most := int(settings.SlowLen.Get())
 	if slower < 0 || total < slower*1000 || most == 0 {
 		return
 	}
-	e := slowEntry{id: l.nextID, at: now, micros: total / 1000, addr: c.s.conn.RemoteAddr(), name: string(c.s.name)}
+	e := slowEntry{id: l.nextID, at: now.Unix(), micros: total / 1000, addr: c.s.conn.RemoteAddr(), name: string(c.s.name)}
 	l.nextID++
 	e.args = append(shorten(firstWords(u.request(), math.MaxInt)), fmt.Sprintf("(%d us at the shard %s)", share/1000,
 		u.at))
@@ -111,17 +93,6 @@ func shorten(args [][]byte) (out []string) {
 	return out
 }
 
-// event adds to an event. The caller holds mu.
-func (l *slowLog) event(name string, at, ms int64) {
-	if l.events == nil {
-		l.events = map[string]*latencyEvent{}
-	}
-	if l.events[name] == nil {
-		l.events[name] = &latencyEvent{}
-	}
-	l.events[name].add(at, ms)
-}
-
 // slowlog is SLOWLOG GET [count] | LEN | RESET | HELP.
 func (s *session) slowlog(args [][]byte) bool {
 	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
@@ -130,7 +101,7 @@ func (s *session) slowlog(args [][]byte) bool {
 	defer l.mu.Unlock()
 	switch {
 	case ascii.EqualFold(args[0], "commandlog"):
-		s.refuse(errNotServed("commandlog"))
+		s.refuse(errCommandLog)
 	case is("get") && len(args) > 3:
 		s.refuse(errSubcommandSyntax(args))
 	case is("get"):
@@ -192,7 +163,7 @@ func (s *session) refuseSubcommand(args [][]byte) {
 	s.refuse(route.UnknownSubcommand(args))
 }
 
-// latency is LATENCY LATEST | HISTORY event | RESET [event ...] | HISTOGRAM [command ...] | HELP.
+// latency is LATENCY LATEST | HISTORY event | GRAPH event | DOCTOR | RESET [event ...] | HISTOGRAM [command ...] | HELP.
 func (s *session) latency(args [][]byte) bool {
 	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
 	if is("histogram") {
@@ -205,35 +176,44 @@ func (s *session) latency(args [][]byte) bool {
 	switch {
 	case is("latest") && len(args) == 2:
 		s.say(func(r *protocol.Reply) {
-			r.Array(len(l.events))
-			for _, name := range l.eventNames() {
-				e := l.events[name]
+			names := l.events.Names()
+			r.Array(len(names))
+			for _, name := range names {
+				e := l.events.Of(name)
 				r.Array(4)
 				r.BulkString(name)
-				r.Int(e.seconds[len(e.seconds)-1])
-				r.Int(e.millis[len(e.millis)-1])
-				r.Int(e.longest)
+				r.Int(e.Last().Seconds)
+				r.Int(e.Last().Millis)
+				r.Int(e.Longest)
 			}
 		})
 	case is("history") && len(args) == 3:
-		e := cmp.Or(l.events[string(args[2])], &latencyEvent{})
+		list := cmp.Or(l.events.Of(string(args[2])), &spikes.Series{}).List()
 		s.say(func(r *protocol.Reply) {
-			r.Array(len(e.seconds))
-			for i, at := range e.seconds {
+			r.Array(len(list))
+			for _, at := range list {
 				r.Array(2)
-				r.Int(at)
-				r.Int(e.millis[i])
+				r.Int(at.Seconds)
+				r.Int(at.Millis)
 			}
 		})
+	case is("graph") && len(args) == 3:
+		name := string(args[2])
+		e := l.events.Of(name)
+		if e == nil {
+			s.refuse(errNoSamples(name))
+			return true
+		}
+		s.say(func(r *protocol.Reply) { r.Verbatim("txt", e.Graph(name, nowUnixMs())) })
+	case is("doctor") && len(args) == 2:
+		text := l.events.Report(s.w.p.settings.LatencyThreshold.Get(), nowUnixMs(), advice)
+		s.say(func(r *protocol.Reply) { r.Verbatim("txt", text) })
 	case is("reset"):
-		n := len(l.events)
-		if len(args) == 2 {
-			l.events = nil
-		}
+		var names []string
 		for _, name := range args[2:] {
-			delete(l.events, string(name))
+			names = append(names, string(name))
 		}
-		s.say(func(r *protocol.Reply) { r.Int(int64(n - len(l.events))) })
+		s.say(func(r *protocol.Reply) { r.Int(int64(l.events.Reset(names...))) })
 	case is("help") && len(args) == 2:
 		s.say(func(r *protocol.Reply) { help(r, "LATENCY", latencyHelp) })
 	default:
@@ -295,7 +275,19 @@ func (s *session) histograms(names [][]byte) {
 	})
 }
 
+// advice says what to check when an event is slow.
+func advice(event string) string {
+	if event == eventTotal {
+		return "SLOWLOG GET has slow requests. The last argument of each tells how long the shard took."
+	}
+	return "A shard was slow: see SLOWLOG GET and LATENCY DOCTOR of the shard that the event names."
+}
+
 var latencyHelp = []string{
+	"DOCTOR",
+	"    What was slow, and what to look at.",
+	"GRAPH <event>",
+	"    A picture of the seconds of an event.",
 	"HISTOGRAM [<command> ...]",
 	"    How many calls of these commands, or of all, the shards answered within 1, 2, 4, ... microseconds.",
 	"HISTORY <event>",
@@ -304,13 +296,4 @@ var latencyHelp = []string{
 	"    Each event with the time of the last one, its milliseconds, and the most there were.",
 	"RESET [<event> ...]",
 	"    Forget events.",
-}
-
-func (l *slowLog) eventNames() []string {
-	var names []string
-	for name := range l.events {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, strings.Compare)
-	return names
 }

@@ -16,6 +16,7 @@ import (
 	"spindle/internal/histogram"
 	"spindle/internal/info"
 	"spindle/internal/number"
+	"spindle/internal/spikes"
 	"spindle/protocol"
 )
 
@@ -26,7 +27,7 @@ const Name = "insight"
 // a turn, the other functions by any goroutine.
 type Deps struct {
 	Logs             *CommandLogs
-	Events           *Events
+	Events           *spikes.Events
 	LatencyThreshold func() int64 // latency-monitor-threshold in ms; 0 means off
 
 	Do        func(f func()) // runs f in a turn

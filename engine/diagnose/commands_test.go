@@ -11,17 +11,18 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/part"
+	"spindle/internal/spikes"
 	"spindle/tests/testkit/commandtest"
 )
 
 // newCore returns a core with SLOWLOG, limited to two entries, and LATENCY.
-func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events) {
+func newCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *spikes.Events) {
 	core, cl, logs, events, _ := newSetCore(t)
 	return core, cl, logs, events
 }
 
 // newSetCore is newCore, and also returns the settings of the logs.
-func newSetCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *Events, *Settings) {
+func newSetCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, *spikes.Events, *Settings) {
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +32,7 @@ func newSetCore(t *testing.T) (*commandtest.Core, *client.Client, *CommandLogs, 
 	for i := range settings.LogLens {
 		settings.LogLens[i].Set(2)
 	}
-	logs, events := NewCommandLogs(settings), NewEvents()
+	logs, events := NewCommandLogs(settings), &spikes.Events{}
 	var core *commandtest.Core
 	rows := ServerRows(Deps{
 		Catalogue: func() *command.Catalogue { return core.Catalogue }, Logs: logs, Events: events,

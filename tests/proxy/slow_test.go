@@ -43,6 +43,12 @@ func TestSlowRequests(t *testing.T) {
 	if v := ask(t, c, "LATENCY", "HISTORY", "command"); len(v.Elems) == 0 || v.Elems[0].Elems[1].Int < 100 {
 		t.Errorf("LATENCY HISTORY: %s", show(v))
 	}
+	if v := ask(t, c, "LATENCY", "GRAPH", "command"); !strings.HasPrefix(v.Text, "command - high ") {
+		t.Errorf("LATENCY GRAPH: %s", show(v))
+	}
+	if v := ask(t, c, "LATENCY", "DOCTOR"); !strings.Contains(v.Text, "shard:"+shard.Addr+": ") {
+		t.Errorf("LATENCY DOCTOR: %s", show(v))
+	}
 	v = ask(t, c, "LATENCY", "HISTOGRAM", "set", "nothing", "get")
 	if len(v.Elems) != 2 || v.Elems[0].Text != "set" || v.Elems[1].Elems[1].Int != 4 {
 		t.Fatalf("LATENCY HISTOGRAM set: %s", show(v))
@@ -69,7 +75,7 @@ func TestSlowErrors(t *testing.T) {
 	for _, request := range []string{"SLOWLOG GET x", "SLOWLOG GET -2", "SLOWLOG GET 1 2", "SLOWLOG ODD", "SLOWLOG LEN x",
 		"SLOWLOG GET", "SLOWLOG GET -1", "SLOWLOG LEN", "SLOWLOG RESET", "SLOWLOG RESET x", "LATENCY ODD", "LATENCY LATEST",
 		"LATENCY HISTORY", "LATENCY HISTORY none", "LATENCY HISTOGRAM none", "LATENCY RESET", "LATENCY RESET none",
-		"LATENCY LATEST x"} {
+		"LATENCY LATEST x", "LATENCY GRAPH none", "LATENCY GRAPH", "LATENCY DOCTOR", "LATENCY DOCTOR x"} {
 		var args []any
 		for word := range strings.FieldsSeq(request) {
 			args = append(args, word)
@@ -77,6 +83,9 @@ func TestSlowErrors(t *testing.T) {
 		if got, want := ask(t, c, args...), ask(t, one, args...); got.Kind != want.Kind || show(got) != show(want) {
 			t.Errorf("%s: %s; one server says %s", request, show(got), show(want))
 		}
+	}
+	if v := ask(t, c, "COMMANDLOG", "LEN", "slow"); !strings.Contains(v.Text, "COMMANDLOG is not served by the proxy: ") {
+		t.Errorf("COMMANDLOG: %v", v)
 	}
 	for _, name := range []string{"SLOWLOG", "LATENCY"} {
 		if v := ask(t, c, name, "HELP"); len(v.Elems) < 6 {
