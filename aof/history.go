@@ -32,6 +32,7 @@ type history struct {
 	bases []pastBase
 	incrs []pastIncr
 	gone  []string // marked files
+	gap   int64    // offsets to leave out before the next stretch
 }
 
 // A pastBase is a base. It holds the data set at an offset and a moment.
@@ -52,6 +53,10 @@ type pastIncr struct {
 
 // liveSize is the size of an increment that still grows.
 const liveSize = -1
+
+// lostGap is more than the bytes that a process writes whose last steps the index lacks. Their offsets are left out, so
+// each offset still stands for one moment only.
+const lostGap = 1 << 40
 
 // The suffix of the index's name, after appendfilename, and the additional suffix of a damaged index.
 const (
@@ -183,8 +188,9 @@ func (h *history) next(name string, nowMs int64) {
 // begin starts another stretch with a base and its first increment.
 func (h *history) begin(base pastBase, incr string, size int64) {
 	if len(h.incrs) > 0 {
-		base.offset = h.end() + 1
+		base.offset = h.end() + 1 + h.gap
 	}
+	h.gap = 0
 	h.bases = append(h.bases, base)
 	h.incrs = append(h.incrs, pastIncr{incr, size, base.offset, base.atMs})
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"spindle/internal/setting"
@@ -74,7 +75,7 @@ func TestPrune(t *testing.T) {
 		{keep{bytes: 219}, 0, "b1 i1"},
 		{keep{bytes: 1}, 0, "b1 i1 b2 i2"},
 	} {
-		pruned := &history{slices.Clone(h.bases), slices.Clone(h.incrs), nil}
+		pruned := &history{bases: slices.Clone(h.bases), incrs: slices.Clone(h.incrs)}
 		pruned.prune(c.k, c.nowMs)
 		if got := strings.Join(pruned.gone, " "); got != c.gone {
 			t.Errorf("%+v at %d: %q, want %q", c.k, c.nowMs, got, c.gone)
@@ -208,6 +209,79 @@ func (s *server) liveInHistory(d *faulty.Disk, rng *rand.Rand, from int, set *se
 		s.Do(func() { s.backUp(rng, step, set) })
 	}
 	return promised
+}
+
+// TestHistoryOnAFullDisk: the disk takes no index any more while the log is rewritten. The server serves on, and the
+// log tells of it. Once the index is written again, every moment can be had back. If the power goes off before, those
+// that the last index knows can be. No moment gives other data.
+func TestHistoryOnAFullDisk(t *testing.T) {
+	for _, healed := range []bool{true, false} {
+		t.Run(fmt.Sprint("healed ", healed), func(t *testing.T) {
+			d := faulty.New(1)
+			begin := func(d *faulty.Disk) *server {
+				s := newServer(t, d)
+				s.set.Fsync.Set(Always)
+				s.set.Percentage.Set(0)
+				s.set.Past.Set(keep{bytes: 1 << 40})
+				if err := s.start(); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			s := begin(d)
+			var promises []promise
+			steps := func(n int) {
+				for range n {
+					turn, at := s.step(len(promises)+1), int64(0)
+					s.Do(func() { at = s.aof.w.pastAt.Load() + s.aof.w.end() })
+					s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+					promises = append(promises, promise{len(promises) + 1, at})
+				}
+			}
+			rewrite := func() {
+				s.Do(s.aof.startRewrite)
+				s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+			}
+			steps(3)
+			rewrite()
+			steps(3)
+			heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "history", Err: syscall.ENOSPC, Short: true})
+			steps(3)
+			known := len(promises)
+			for range 2 {
+				rewrite()
+				steps(3)
+			}
+			if why := s.refused(); why != "" {
+				t.Errorf("writes are refused: %s", why)
+			}
+			s.waitFor("a line about it", func() bool { return s.said("Can't write the index of the AOF's history") })
+			if healed {
+				heal()
+				rewrite()
+				steps(3)
+				known = len(promises)
+			}
+			d = d.Crash()
+			s.close()
+			s = begin(d)
+			if n, err := s.state(); err != nil || n != len(promises) {
+				t.Fatalf("step %d of %d, %v", n, len(promises), err)
+			}
+			had := 0
+			for i, p := range promises {
+				switch problem := s.hadBack(t, d, p); {
+				case problem == "":
+					had++
+				case i < known, strings.Contains(problem, " is "): // of another step
+					t.Error(problem)
+				default:
+					t.Logf("not kept: %s", strings.SplitN(problem, "\n", 2)[0])
+				}
+			}
+			t.Logf("%d of %d moments were had back", had, len(promises))
+		})
+	}
 }
 
 // A sealedSet is a backup: the step at its SEAL, and the step of its files once SEAL has replied. 0 means none.

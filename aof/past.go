@@ -25,6 +25,9 @@ func (w *writer) openPast(m *manifest) {
 		last = slices.IndexFunc(m.incrs, func(p part) bool { return p.name == h.incrs[n-1].name })
 	}
 	if last < 0 {
+		if h.live() != nil { // the disk was full: the index lacks the last steps
+			h.gap = lostGap
+		}
 		w.shutPast()
 		w.beginPast(m)
 	} else {
