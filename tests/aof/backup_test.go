@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -236,4 +237,102 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	counting.Wait()
+}
+
+// TestBackupDuringACopy: a replica takes a full copy while it makes a backup. SEAL gives what the server holds then.
+// That is its old data while it serves them, else the primary's data. Or the backup fails and says why. It never gives
+// half of a copy. The next backup succeeds.
+func TestBackupDuringACopy(t *testing.T) {
+	for _, load := range []string{"disabled", "on-empty-db", "swapdb"} {
+		for _, early := range []bool{true, false} {
+			for _, appendonly := range []string{"yes", "no"} {
+				t.Run(fmt.Sprintf("%s, START before the copy %t, appendonly %s", load, early, appendonly), func(t *testing.T) {
+					t.Parallel()
+					backUpDuringACopy(t, load, early, appendonly)
+				})
+			}
+		}
+	}
+}
+
+func backUpDuringACopy(t *testing.T, load string, early bool, appendonly string) {
+	debug := []string{"--enable-debug-command", "yes"}
+	primary := testkit.Start(t, append([]string{"--repl-diskless-sync-delay", "0"}, debug...)...)
+	testkit.Pipe(t, primary.Dial(), 3000, func(i int) []any { return []any{"SET", "theirs:" + strconv.Itoa(i), i} })
+	s := testkit.Start(t, append([]string{"--appendonly", appendonly, "--repl-diskless-load", load}, debug...)...)
+	if load != "on-empty-db" {
+		testkit.Pipe(t, s.Dial(), 100, func(i int) []any { return []any{"SET", "ours:" + strconv.Itoa(i), i} })
+	}
+	start := func() bool { // refused while it loads
+		v, err := s.Ask("BACKUP", "START")
+		if err != nil || v.Err() != nil && !strings.HasPrefix(v.Text, "LOADING") {
+			t.Errorf("BACKUP START: %v %v", v, err)
+		}
+		return err == nil && v.Err() == nil
+	}
+	before := held(s)
+	begun := false
+	if early {
+		begun = start()
+		awaitBackup(t, s, "incrementing")
+	}
+	// The primary sends slowly, so that the copy takes as long as it must.
+	primary.Do("CONFIG", "SET", "rdb-key-save-delay", "2000")
+	s.Do("REPLICAOF", "127.0.0.1", primary.Port)
+	testkit.Until(t, testkit.Slowly(30*time.Second), "a full copy on its way", func() error {
+		return testkit.Equal(s.Info("replication")["master_sync_in_progress"], "1")
+	})
+	if !early {
+		begun = start()
+	}
+	refused := 0
+	seal := func() (sealed bool) {
+		v, err := s.Ask("BACKUP", "SEAL")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Err() != nil {
+			refused++
+		}
+		return v.Err() == nil
+	}
+	sealed := begun && seal()
+	primary.Do("CONFIG", "SET", "rdb-key-save-delay", "0")
+	s.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+	check := func(want map[string]string) {
+		t.Helper()
+		files := s.Do("BACKUP", "LIST").Strings()
+		restored := testkit.Start(t, append([]string{"--preload-file", "aof:" + files[len(files)-1]}, debug...)...)
+		if is := held(restored); !maps.Equal(is, want) {
+			t.Errorf("the backup: %s", differences(want, is))
+		}
+		restored.Kill()
+		s.Do("BACKUP", "CLEANUP")
+		awaitBackup(t, s, "idle")
+	}
+	for begun && !sealed {
+		state, why := backupState(s)
+		if state == "failed" {
+			if why == "" {
+				t.Error("the backup has failed, and does not say why")
+			}
+			break
+		}
+		if seal() {
+			check(held(primary))
+			return
+		}
+	}
+	t.Logf("begun %t, sealed during the copy %t, SEAL was refused %d times: %v", begun, sealed, refused,
+		s.Do("BACKUP", "STATUS").Strings())
+	if sealed {
+		check(before)
+	} else if state, _ := backupState(s); state == "failed" {
+		s.Do("BACKUP", "CLEANUP")
+		awaitBackup(t, s, "idle")
+	}
+	s.Do("BACKUP", "START")
+	awaitBackup(t, s, "incrementing")
+	s.Do("BACKUP", "SEAL")
+	check(held(primary))
 }
