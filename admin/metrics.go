@@ -113,6 +113,7 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 
 // collectField sends one INFO field, if it is a number or a state. "db0:keys=1,expires=0" becomes a gauge for each
 // part, labelled with the name. So does "slave0:ip=1.2.3.4,port=6379,offset=10,lag=0", labelled with the address.
+// "ack_state:ok" becomes a gauge for each state: 1 for the one that holds, else 0.
 func collectField(out chan<- prometheus.Metric, name, value string) {
 	gauge := func(name, text, label, of string) {
 		if n, err := strconv.ParseFloat(text, 64); err == nil {
@@ -123,6 +124,16 @@ func collectField(out chan<- prometheus.Metric, name, value string) {
 	n, err := strconv.ParseFloat(strings.TrimSuffix(value, "%"), 64)
 	if state, is := states[value]; is && err != nil {
 		n, err = state, nil
+	}
+	if name == "ack_state" { // one of several words
+		for _, state := range ackStates {
+			n := 0.0
+			if state == value {
+				n = 1
+			}
+			gauge(name, strconv.FormatFloat(n, 'f', 0, 64), "state", state)
+		}
+		return
 	}
 	number, isReplica := strings.CutPrefix(name, "slave")
 	_, notReplica := strconv.Atoi(number)
@@ -146,6 +157,9 @@ func collectField(out chan<- prometheus.Metric, name, value string) {
 		}
 	}
 }
+
+// ackStates are the values of INFO's ack_state.
+var ackStates = []string{"ok", "waiting", "failing", "degraded"}
 
 // states are the words of INFO that say whether something works: 1 means that it does, 0 that it does not.
 var states = map[string]float64{"ok": 1, "err": 0, "up": 1, "down": 0}

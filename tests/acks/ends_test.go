@@ -1,6 +1,9 @@
 package acks
 
 import (
+	"fmt"
+	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"syscall"
@@ -263,4 +266,78 @@ func TestPromotedInTransaction(t *testing.T) {
 	if got := receive(t, w); got != "1" {
 		t.Errorf("INCR: %s", got)
 	}
+}
+
+// TestFiguresAreMetrics: /metrics has the fields of INFO about replies that wait, with the same values, in each state.
+func TestFiguresAreMetrics(t *testing.T) {
+	t.Parallel()
+	for _, late := range []string{"error", "degrade"} {
+		t.Run(late, func(t *testing.T) {
+			t.Parallel()
+			admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+			s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long, "--ack-on-timeout", late,
+				"--admin-address", admin)
+			same := func(want string) {
+				t.Helper()
+				state(t, s, want)
+				testkit.Until(t, testkit.Slowly(60*time.Second), "/metrics as INFO in the state "+want, func() error {
+					figures := metrics(t, admin)
+					for name, value := range s.Info("replication") {
+						if !strings.HasPrefix(name, "ack_") {
+							continue
+						}
+						if name == "ack_state" {
+							name, value = name+`{state="`+value+`"}`, "1"
+						}
+						if n, err := strconv.ParseFloat(figures["spindle_"+name], 64); err != nil ||
+							strconv.FormatFloat(n, 'f', -1, 64) != value {
+							return fmt.Errorf("%s is %s, and %q in /metrics", name, value, figures["spindle_"+name])
+						}
+					}
+					return nil
+				})
+				for _, other := range []string{"ok", "waiting", "failing", "degraded"} {
+					if n := metrics(t, admin)[`spindle_ack_state{state="`+other+`"}`]; (n == "1") != (other == want) {
+						t.Errorf("in the state %s, %s is %q", want, other, n)
+					}
+				}
+			}
+			s.Do("SET", "k", "v")
+			same("ok")
+			stop(t, all[0])
+			c := s.Dial()
+			send(t, c, "SET", "k", "w")
+			same("waiting")
+			s.Do("CONFIG", "SET", "ack-timeout", 1)
+			receive(t, c)
+			same(map[string]string{"error": "failing", "degrade": "degraded"}[late])
+			s.Do("CONFIG", "SET", "ack-timeout", long)
+			all[0].Signal(syscall.SIGCONT)
+			same("ok")
+			if n := s.InfoInt("replication", "ack_timeouts"); n < 1 {
+				t.Errorf("ack_timeouts is %d", n)
+			}
+		})
+	}
+}
+
+// metrics returns the figures of /metrics, by their names and labels.
+func metrics(t *testing.T, admin string) map[string]string {
+	t.Helper()
+	r, err := http.Get("http://" + admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	figures := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
+			figures[line[:at]] = strings.TrimSpace(line[at:])
+		}
+	}
+	return figures
 }

@@ -174,6 +174,12 @@ func plain(t *testing.T, s *testkit.Server, args ...any) string {
 // writes. Before each kill the relays go dark, one after the other. So writes whose replies did not wait are lost.
 func rounds(t *testing.T, acks string, most int) (losses []string) {
 	t.Helper()
+	failovers, confirmed := 0, int64(0)
+	defer func() {
+		if acks != "0" {
+			t.Logf("count: %d failovers, %d confirmed writes, %d lost", failovers, confirmed, len(losses))
+		}
+	}()
 	args := []string{"--min-replicas-to-ack", acks, "--ack-timeout", long, "--repl-diskless-sync-delay", "0", "--save", "",
 		"--repl-timeout", "600"}
 	members := make([]*member, 3)
@@ -225,6 +231,8 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 			best = others[1]
 		}
 		best.Do("REPLICAOF", "NO", "ONE")
+		failovers++
+		confirmed += 3 * count.Load() // an INCR, a SET and an RPUSH
 		for i := range tallies {
 			losses = append(losses, tallies[i].check(t, best.Server, i)...)
 		}
