@@ -68,6 +68,7 @@ func (c *Core) forget(cl *client.Client) {
 	c.assertHeld()
 	c.unpark(cl)
 	c.pause.forget(cl)
+	c.throttle.forget(cl)
 	c.StopMonitor(cl)
 	if c.hooks.Gone != nil {
 		c.hooks.Gone(cl)

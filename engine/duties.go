@@ -92,6 +92,9 @@ func (c *Core) idleFor() time.Duration {
 	if at := c.pause.nextEnd(); at != 0 {
 		next = min(next, (at+1-c.SteadyMs())*int64(time.Millisecond))
 	}
+	if wait := c.throttle.wait(); wait != 0 {
+		next = min(next, int64(wait))
+	}
 	if at := c.waiting.nextEnd(); at != 0 {
 		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
 	}
@@ -109,6 +112,7 @@ func (c *Core) runDuties() {
 	if c.pause.on {
 		c.applyPause()
 	}
+	c.throttle.release(int64(began), false)
 	c.duties.behind = false
 	c.dutiesBegin(int64(began))
 	if c.mayExpire() {

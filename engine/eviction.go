@@ -69,6 +69,12 @@ func (c *Core) OutOfMemory() bool {
 	return c.eviction.barrier.Up && c.eviction.short
 }
 
+// OverMemory reports whether the data exceed maxmemory now. Turn only.
+func (c *Core) OverMemory() bool {
+	c.assertHeld()
+	return c.overLimit() > 0
+}
+
 // overLimit returns the number of bytes by which the data exceed maxmemory.
 func (c *Core) overLimit() int64 {
 	limit := c.settings.MaxMemory.Get()

@@ -69,6 +69,7 @@ var gates = []gate{
 	{name: "a fed stream", clients: fedStream, asks: by{byClient: (*Core).gateFedStream,
 		byPrimary: (*Core).gateFedStream}},
 	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause}},
+	{name: "the throttle", rows: writes, asks: by{byClient: (*Core).gateThrottle}},
 	{name: "MULTI queues", clients: client.Multi, asks: by{byClient: (*Core).gateQueue, byPrimary: (*Core).gateQueue}},
 	{name: "a latch", asks: by{byClient: (*Core).gateLatch, inScript: (*Core).gateLatchInScript,
 		unblocked: (*Core).gateLatchServed, returning: (*Core).gateLatchReturning}},
@@ -330,6 +331,24 @@ func (c *Core) gatePause(cl *client.Client, call part.Call) (verdict, error) {
 		return pass, nil
 	}
 	c.pause.hold(cl)
+	return hold, nil
+}
+
+// gateThrottle holds back a client that writes faster than the throttle allows all of them.
+func (c *Core) gateThrottle(cl *client.Client, _ part.Call) (verdict, error) {
+	t := &c.throttle
+	if !t.on || cl.Flags&(fedStream|client.Fake|client.Primary|client.Importing) != 0 {
+		return pass, nil
+	}
+	if t.paid[cl] {
+		delete(t.paid, cl)
+		return pass, nil
+	}
+	t.asked++
+	if t.held.Len() == 0 && t.consume(c.nanos) {
+		return pass, nil
+	}
+	t.hold(cl)
 	return hold, nil
 }
 

@@ -27,6 +27,7 @@ subscribed                   A       A    .      .   .     .         .         .
 busy                         A       B    .      .   .     C         .         .
 a fed stream                 A       A    .      .   .     .         .         .
 a pause                      A       A    .      .   .     .         .         .
+the throttle                 A       .    .      .   .     .         .         .
 MULTI queues                 A       A    .      .   .     .         .         .
 a latch                      A       .    .      B   .     .         C         D
 a guest reads little         .       .    .      .   .     A         .         .

@@ -52,6 +52,7 @@ type Core struct {
 	barriers  []*part.Barrier
 	raised    int // barriers that are up
 	pause     pause
+	throttle  throttle
 	latches   latches
 	slots     *slots.Current // the node of each slot; nil outside cluster mode
 	replicas  func() int     // how many get the stream; nil outside cluster mode

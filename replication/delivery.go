@@ -70,10 +70,7 @@ func (o *roster) limitLag(r *replica) {
 		return
 	}
 	limit, now := o.settings.Output(), o.core.SteadyMs()
-	lacks := o.stream.log.end - r.at
-	if r.state == online {
-		lacks += r.unsent()
-	}
+	lacks := o.lacksOf(r)
 	// A replica may lack everything that the backlog keeps anyway.
 	over := limit.Hard > 0 && lacks >= max(limit.Hard, o.settings.BacklogSize.Get())
 	switch {
@@ -82,7 +79,7 @@ func (o *roster) limitLag(r *replica) {
 	case r.softSince == 0:
 		r.softSince = now
 	default:
-		over = over || now-r.softSince > limit.Seconds*1000
+		over = over || now-r.softSince > limit.Seconds*1000 && !o.spares(r, lacks, now)
 	}
 	if over {
 		o.outLimit++
@@ -92,6 +89,18 @@ func (o *roster) limitLag(r *replica) {
 		o.keepNeeded()
 		o.core.Kill(r.cl, false)
 	}
+}
+
+// lacksOf is how many bytes of the stream r's socket has not taken. A replica that takes a full copy lacks what came
+// since.
+func (o *roster) lacksOf(r *replica) (lacks int64) {
+	if r.at != live && o.stream.log != nil {
+		lacks = o.stream.log.end - r.at
+	}
+	if r.state == online {
+		lacks += r.unsent()
+	}
+	return lacks
 }
 
 // watch closes replicas that lack too much or are silent for repl-timeout.

@@ -31,6 +31,7 @@ type Feed struct {
 	*copies
 	*waiters
 	acks     *acks
+	throttle *throttle
 	core     *engine.Core
 	settings *Settings
 
@@ -51,6 +52,8 @@ func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 	}
 	s.sink, s.deliver, n.retry = f, o.give, f.startDue
 	f.acks = newAcks(s, o)
+	f.throttle = &throttle{core: core, settings: settings, roster: o}
+	o.spares = f.throttle.spares
 	return f
 }
 
@@ -112,6 +115,7 @@ func (f *Feed) Tick(nowMs int64) {
 	}
 	f.forgetDeparted(nowMs)
 	f.tickSpool(nowMs)
+	f.throttle.tick()
 	if len(f.replicas) == 0 {
 		f.dropIdle(nowMs)
 		return

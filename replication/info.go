@@ -61,6 +61,10 @@ func (e *Ends) Sections() []info.Section {
 				spoolLines(w, f.spool)
 			}),
 		}},
+		{Name: "Throttling", Fields: []info.Field{
+			info.Lines("total_throttled_commands", f.throttle.lines),
+		}},
+		{Name: "Debug", Fields: []info.Field{info.Lines("repl_throttle_more_events", f.throttle.debugLines)}},
 		{Name: "Stats", Fields: []info.Field{
 			info.Int("slave_expires_tracked_keys", func() int64 { return int64(f.core.OwnKeys()) }),
 			info.Uint("sync_full", func() uint64 { return f.fullSyncs }),

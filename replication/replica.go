@@ -72,6 +72,7 @@ type replica struct {
 	activeMs   int64 // Unix ms of its last bytes, by its connection; only a change matters
 	blankMs    int64 // when activeMs last changed
 	softSince  int64 // when its missing bytes exceeded the soft limit; 0: they do not
+	lag        lagTrend
 }
 
 // live is the value of at for a replica that gets the stream as it comes, or does not get it yet.

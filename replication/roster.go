@@ -19,6 +19,7 @@ type roster struct {
 	core     *engine.Core
 	settings *Settings
 	stream   *stream
+	spares   func(r *replica, lacks, nowMs int64) bool // throttle.spares
 	replicas []*replica
 	departed []departed // replicas that may come back, for the spool
 

@@ -77,6 +77,8 @@ type Settings struct {
 	BacklogTTL  setting.Int // repl-backlog-ttl, seconds; 0: the backlog stays
 	DiskSize    setting.Int // repl-backlog-disk-size, bytes; 0: nothing goes to disk
 
+	Throttle setting.Bool // repl-throttling-enabled
+
 	Diskless     setting.Bool // repl-diskless-sync: full syncs wait for other replicas, to share one
 	SyncDelay    setting.Int  // repl-diskless-sync-delay, seconds
 	SyncReplicas setting.Int  // repl-diskless-sync-max-replicas; 0: no number ends the delay
@@ -132,6 +134,7 @@ func (s *Settings) Rows() []setting.Row {
 			setting.Clamp(16<<10, math.MaxInt64)),
 		setting.NewInt("repl-backlog-ttl", &s.BacklogTTL, 3600, setting.Between(0, math.MaxInt64)),
 		setting.NewMemory("repl-backlog-disk-size", &s.DiskSize, 0, setting.Between(0, math.MaxInt64)),
+		setting.NewBool("repl-throttling-enabled", &s.Throttle, false),
 		setting.NewBool("repl-disable-tcp-nodelay", &s.unread.noDelay, false,
 			setting.Nothing("connections never wait to fill a packet")),
 		setting.NewBool("repl-diskless-sync", &s.Diskless, true),

@@ -41,8 +41,8 @@ var ownSettingNames = []string{"ack-mode", "ack-on-timeout", "ack-timeout", "adm
 	"rdb-version-check", "rdb-write-version", "reactor-backend", "repl-backlog-disk-size",
 	"replica-ignore-unknown-commands", "reply-latency", "script-memory-limit", "stall-log-max-len", "stall-threshold",
 	// No release in the tests knows these.
-	"backup-sealed-ttl", "backupdirname", "preload-file", "slowlog-entry-max-argc", "slowlog-entry-max-string-len",
-	"stream-idmp-duration", "stream-idmp-maxsize",
+	"backup-sealed-ttl", "backupdirname", "preload-file", "repl-throttling-enabled", "slowlog-entry-max-argc",
+	"slowlog-entry-max-string-len", "stream-idmp-duration", "stream-idmp-maxsize",
 	"unsupported-directives"}
 
 // ownDefaults are the defaults that differ from Redis's, whose allocator leaves more to tune.

@@ -53,6 +53,8 @@ const (
 
 	Acks // its replies wait for replicas (Client.AckLevel)
 
+	Throttled // held back by the throttle of writers (h)
+
 	Importing // it sends the keys of slots that move here (i), and gets no replies
 )
 

@@ -220,11 +220,11 @@ var flagLetters = []struct {
 	{client.Primary, 'M'}, {client.PubSub, 'P'}, {client.Multi, 'x'}, {client.Blocked, 'b'}, {client.Tracking, 't'},
 	{client.TrackingBroken, 'R'}, {client.TrackingBcast, 'B'}, {client.DirtyCAS, 'd'}, {client.CloseAfter, 'c'},
 	{client.CloseASAP, 'A'}, {client.Unix, 'U'},
-	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'}, {client.Importing, 'i'},
+	{client.ReadOnly, 'r'}, {client.NoEvict, 'e'}, {client.NoTouch, 'T'}, {client.Importing, 'i'}, {client.Throttled, 'h'},
 }
 
 // everyFlag has the letters that a filter may name: those of flagLetters, and those of the clients' kinds.
-const everyFlag = "OSNMPxbtRBdcAUreTi"
+const everyFlag = "OSNMPxbtRBdcAUreTih"
 
 func appendFlags(b []byte, cl *client.Client) []byte {
 	from := len(b)
