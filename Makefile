@@ -15,12 +15,15 @@ STATEDIR   ?= /var/lib/spindle
 LOGDIR     ?= /var/log/spindle
 RUNDIR     ?= /run/spindle
 SHARE      := bin/share
+TOOLS      := check-rdb check-aof sentinel proxy dashboard
+UNITS      := spindle.service spindle-sentinel.service spindle-proxy@.service spindle-dashboard.service \
+  spindle-backup.service spindle-backup.timer
 PLACES     := -e 's|@BINDIR@|$(BINDIR)|g' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|g' \
   -e 's|@STATEDIR@|$(STATEDIR)|g' -e 's|@LOGDIR@|$(LOGDIR)|g'
 
 SUDO    := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 
-.PHONY: install user share deb deb-test container-test release page page-record all build run test quick unit deps vet race invariants fuzz bench bench-quick \
+.PHONY: install uninstall user share deb deb-test container-test release page page-record all build run test quick unit deps vet race invariants fuzz bench bench-quick \
   s3 pgo clients tidy conformance soak clean proxy-demo proxy-demo-stop
 
 # With the program's profile, the manual's tool shares all its compiled packages with the program.
@@ -60,9 +63,8 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 	  $(DESTDIR)$(DATADIR)/bash-completion/completions $(DESTDIR)$(DATADIR)/zsh/site-functions \
 	  $(DESTDIR)$(SYSCONFDIR)/spindle $(DESTDIR)$(SYSCONFDIR)/logrotate.d
 	install -m 755 $(BIN) $(DESTDIR)$(BINDIR)/spindle
-	for tool in check-rdb check-aof sentinel proxy dashboard; do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
-	for unit in spindle.service spindle-sentinel.service spindle-proxy@.service spindle-dashboard.service \
-	  spindle-backup.service spindle-backup.timer; do \
+	for tool in $(TOOLS); do ln -sf spindle $(DESTDIR)$(BINDIR)/spindle-$$tool; done
+	for unit in $(UNITS); do \
 	  sed $(PLACES) packaging/systemd/$$unit > $(DESTDIR)$(UNITDIR)/$$unit && \
 	  chmod 644 $(DESTDIR)$(UNITDIR)/$$unit || exit 1; done
 	sed $(PLACES) packaging/logrotate > $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle
@@ -94,6 +96,14 @@ install: | $(BIN) $(SHARE) ## program, units, manual, completion, configuration,
 
 	install -d $(DESTDIR)$(DATADIR)/spindle
 	install -m 644 packaging/user.sh $(DESTDIR)$(DATADIR)/spindle/user.sh
+
+uninstall: ## removes what install has put there; configuration, data, logs and the user stay
+	rm -f $(DESTDIR)$(BINDIR)/spindle $(TOOLS:%=$(DESTDIR)$(BINDIR)/spindle-%) $(UNITS:%=$(DESTDIR)$(UNITDIR)/%) \
+	  $(DESTDIR)$(DATADIR)/man/man1/spindle.1 $(DESTDIR)$(DATADIR)/man/man1/spindle-*.1 \
+	  $(DESTDIR)$(DATADIR)/man/man5/spindle.conf.5 $(DESTDIR)$(DATADIR)/man/man5/spindle-*.conf.5 \
+	  $(DESTDIR)$(DATADIR)/bash-completion/completions/spindle $(DESTDIR)$(DATADIR)/zsh/site-functions/_spindle \
+	  $(DESTDIR)$(SYSCONFDIR)/logrotate.d/spindle $(DESTDIR)$(DATADIR)/spindle/user.sh
+	[ ! -d $(DESTDIR)$(DATADIR)/spindle ] || rmdir $(DESTDIR)$(DATADIR)/spindle
 
 user: ## the user and the folders of the unit that `make install` has installed; needs root
 	sh packaging/user.sh $(DESTDIR)$(SYSCONFDIR)/spindle $(STATEDIR) $(LOGDIR)

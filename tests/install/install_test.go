@@ -33,11 +33,14 @@ func (r root) places() []string {
 func (r root) at(path string) string { return filepath.Join(r.dir, path) }
 
 // install runs make install.
-func (r root) install(t *testing.T) {
+func (r root) install(t *testing.T) { t.Helper(); r.make(t, "install") }
+
+// make runs make with a goal.
+func (r root) make(t *testing.T, goal string) {
 	t.Helper()
-	run := exec.Command("make", append([]string{"-C", "../..", "install"}, r.places()...)...)
+	run := exec.Command("make", append([]string{"-C", "../..", goal}, r.places()...)...)
 	if out, err := run.CombinedOutput(); err != nil {
-		t.Fatalf("make install: %v\n%s", err, out)
+		t.Fatalf("make %s: %v\n%s", goal, err, out)
 	}
 }
 
@@ -181,6 +184,27 @@ func TestInstalled(t *testing.T) {
 	r.install(t)
 	if read(t, conf) != "port 7000\n" {
 		t.Error("a second installation has changed the configuration")
+	}
+	uninstall(t, r)
+}
+
+// uninstall runs make uninstall. The configuration stays, and no other file.
+func uninstall(t *testing.T, r root) {
+	t.Helper()
+	r.make(t, "uninstall")
+	if read(t, r.at("etc/spindle/spindle.conf")) != "port 7000\n" {
+		t.Error("make uninstall has changed the configuration")
+	}
+	for _, dir := range []string{"usr", "etc/logrotate.d"} {
+		err := filepath.WalkDir(r.at(dir), func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				t.Errorf("make uninstall leaves %s", path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 }
 
