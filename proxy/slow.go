@@ -163,7 +163,8 @@ func (s *session) refuseSubcommand(args [][]byte) {
 	s.refuse(route.UnknownSubcommand(args))
 }
 
-// latency is LATENCY LATEST | HISTORY event | GRAPH event | DOCTOR | RESET [event ...] | HISTOGRAM [command ...] | HELP.
+// latency is LATENCY LATEST | HISTORY event | GRAPH event | DOCTOR | RESET [event ...] | HISTOGRAM [command ...] |
+// HELP.
 func (s *session) latency(args [][]byte) bool {
 	is := func(name string) bool { return len(args) > 1 && ascii.EqualFold(args[1], name) }
 	if is("histogram") {

@@ -168,8 +168,8 @@ func (c *chain) spared() {
 	}
 }
 
-// copiesIn returns how many full copies a replica has loaded, by its log, and how often it asked for one without a
-// history after a copy that was whole.
+// copiesIn counts the full copies that a replica has loaded, by its log. lost is how often it asked for another one
+// without a history, although the last copy was whole.
 func copiesIn(log string) (copies, lost int) {
 	whole := false
 	for line := range strings.Lines(log) {
