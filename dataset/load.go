@@ -12,6 +12,7 @@ import (
 	"spindle/aof"
 	"spindle/bgsave"
 	"spindle/internal/config"
+	"spindle/internal/process"
 	"spindle/replication"
 )
 
@@ -51,6 +52,9 @@ func (d *Set) logTarget(turn func(f func())) aof.Target {
 // Errors: context.Canceled if a shutdown was requested; config.ErrLogged. Then the server stays in the loading state,
 // because the data set is not complete. No client may read, change or save it until the process has ended.
 func (d *Set) Load() error {
+	if len(d.Settings.Save.Rules.Get()) > 0 {
+		process.WarnOfFolder(d.Log)
+	}
 	d.AOF.Locate()
 	if err := d.AOF.ReadManifest(); err != nil {
 		return config.ErrLogged

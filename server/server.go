@@ -160,9 +160,6 @@ func (in *instance) run(args config.Arguments) error {
 		}
 		log.Notice("%s", summary(addresses, in.config.File, int64(in.engine.MaxMemory.Get()),
 			func(name string) string { return in.registry.Lookup(name).Get() }))
-		if in.registry.Lookup("save").Get() != "" {
-			process.WarnOfFolder(log, in.registry.Lookup("dir").Get())
-		}
 	}
 	process.WarnOfHost(log)
 	config.LogIdle(log, in.registry, in.config)

@@ -100,9 +100,10 @@ func WarnOfHost(log *logging.Logger) {
 	}
 }
 
-// WarnOfFolder logs a warning if this process may not create files in the folder of the data set.
-func WarnOfFolder(log *logging.Logger, name string) {
-	if err := unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+// WarnOfFolder logs a warning if this process may not create files in the current folder, which has the data set.
+func WarnOfFolder(log *logging.Logger) {
+	if err := unix.Faccessat(unix.AT_FDCWD, ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		name, _ := os.Getwd()
 		log.Warning("WARNING No file can be created in the folder %s: %s. Saves will fail, and writes are refused then. "+
 			"Let the user of this server write to it, or set dir", name, reason.Of(err))
 	}
