@@ -112,7 +112,8 @@ func (o outside) Ask(e state.Errand) {
 			c.with(func(s *state.State) { s.Paused() })
 		}})
 	case state.Drop:
-		c.after = append(c.after, func() { c.parts.Keys.Drop(e.Slots) })
+		drop := errand{run: func() { c.parts.Keys.Drop(e.Slots) }} // after a change of role, and its map
+		c.after = append(c.after, func() { c.errands.add(drop) })
 	case state.Deliver:
 		c.parts.Messages.Deliver(e.Channel, e.Payload, e.Shard)
 	}

@@ -190,6 +190,7 @@ func (s *State) replacePrimary() {
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
 	s.moveAll(old, s.me)
+	s.dropLost()
 	s.updateState()
 	s.save(true)
 	s.pongAll(false)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"testing"
 
 	"spindle/cluster/bus"
@@ -104,5 +105,56 @@ func TestLateVotesDoNotCount(t *testing.T) {
 	s.tryFailover()
 	if !s.me.isPrimary() {
 		t.Error("two votes of the same epoch did not win")
+	}
+}
+
+// A dropper has keys in some slots, and keeps the slots whose keys it is to drop.
+type dropper struct {
+	quiet
+	keys    map[int]int
+	dropped []uint16
+}
+
+func (d *dropper) Keys(slot int) int { return d.keys[slot] }
+func (d *dropper) Ask(e Errand) {
+	if e.Kind == Drop {
+		d.dropped = append(d.dropped, e.Slots...)
+	}
+}
+
+// TestPromotedReplicaDropsLostSlots: another node takes slots from this replica's primary. The replica takes over before
+// the primary has removed all keys of them, and removes the rest. Keys that came after the removal stay: they may be of
+// a slot that comes back key by key.
+func TestPromotedReplicaDropsLostSlots(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-9 16383\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 10-16382\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &dropper{keys: map[int]int{3: 1, 4: 1, 12: 1}}
+	s.out = out
+	c := s.byID[idC]
+	claimed := c.slots
+	claimed.Add(3)
+	claimed.Add(4)
+	claimed.Add(5)
+	c.Epoch = 4
+	s.claims(c, 4, &claimed)
+	s.Finish()
+	out.keys[4] = 0
+	s.Tick()
+	s.Finish()
+	out.keys[4], out.keys[5] = 1, 1
+	if len(out.dropped) != 0 {
+		t.Fatalf("a replica drops %v", out.dropped)
+	}
+	if err := s.Failover(false, true); err != nil {
+		t.Fatal(err)
+	}
+	s.Finish()
+	if !slices.Equal(out.dropped, []uint16{3}) {
+		t.Errorf("the new primary drops %v, want 3", out.dropped)
 	}
 }

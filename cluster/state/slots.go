@@ -120,6 +120,9 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if owner == s.me && s.out.Keys(slot) > 0 {
 			dirty = append(dirty, uint16(slot))
 		}
+		if owner == primary && s.me.isReplica() {
+			s.lost.Add(slot)
+		}
 		if owner != nil && owner == primary {
 			successor = n
 			lost++
@@ -174,6 +177,7 @@ func (s *State) setPrimary(n *Node) {
 		me.Primary.removeReplica(me)
 	}
 	me.Primary = n
+	s.lost = bus.Bitmap{}
 	s.setShard(me, n.ShardID)
 	n.addReplica(me)
 	s.Changed = true
@@ -234,4 +238,29 @@ func (s *State) resolveCollision(n *Node) {
 	s.save(true)
 	s.log(logging.LevelVerbose, "WARNING: configEpoch collision with node %s. configEpoch set to %d",
 		n.label(), s.me.Epoch)
+}
+
+// dropLost removes the keys of slots that this node's shard has lost while this node was a replica. Its primary may have
+// ended, or become a replica, before it had removed all of them.
+func (s *State) dropLost() {
+	var dirty []uint16
+	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
+		if owner := s.owners[slot]; owner != nil && owner != s.me && s.coming[slot] == nil && s.out.Keys(slot) > 0 {
+			dirty = append(dirty, uint16(slot))
+		}
+	}
+	s.lost = bus.Bitmap{}
+	if len(dirty) > 0 {
+		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
+	}
+}
+
+// noteDropped forgets lost slots whose keys are gone. Keys that come to such a slot later are not of this shard's past:
+// an operator may bring the slot back key by key.
+func (s *State) noteDropped() {
+	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
+		if s.out.Keys(slot) == 0 {
+			s.lost.Remove(slot)
+		}
+	}
 }

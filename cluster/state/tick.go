@@ -51,6 +51,7 @@ func (s *State) Tick() {
 		s.resetManual()
 	}
 	if s.me.isReplica() {
+		s.noteDropped()
 		s.tryManual()
 		s.tryFailover()
 		if s.me.isReplica() && orphans > 0 && most >= 2 && mine == most && s.Terms.AllowMigration {
