@@ -83,8 +83,9 @@ type Parts struct {
 type Role interface {
 	Follow(host string, port int)
 	Promote()
-	Empty()              // removes all data
-	Pause(untilMs int64) // pauses writes for a failover
+	Empty() // removes all data
+	// Pause pauses writes for a failover. It returns false if it cannot: slots are about to have another owner.
+	Pause(untilMs int64) (paused bool)
 	Unpause()
 }
 

@@ -108,8 +108,11 @@ func (o outside) Ask(e state.Errand) {
 		c.ask(errand{run: role.Unpause})
 	case state.Pause:
 		c.ask(errand{run: func() {
-			role.Pause(e.UntilMs)
-			c.with(func(s *state.State) { s.Paused() })
+			if role.Pause(e.UntilMs) {
+				c.with(func(s *state.State) { s.Paused() })
+			} else {
+				c.log.Notice("The manual failover does not begin: slots are being handed over.")
+			}
 		}})
 	case state.Drop:
 		drop := errand{run: func() { c.parts.Keys.Drop(e.Slots) }} // after a change of role, and its map

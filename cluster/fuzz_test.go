@@ -25,7 +25,7 @@ func (noKeys) Deliver(channel, m []byte, _ bool) {}
 func (noKeys) Follow(host string, port int)      {}
 func (noKeys) Promote()                          {}
 func (noKeys) Empty()                            {}
-func (noKeys) Pause(untilMs int64)               {}
+func (noKeys) Pause(untilMs int64) bool          { return true }
 func (noKeys) Unpause()                          {}
 
 // alone returns a node without sockets and goroutines. Its nodes.conf is in the working directory.

@@ -23,6 +23,12 @@ func (c *Core) Unpause(by PausePurpose) {
 	c.applyPause()
 }
 
+// FailsOver reports whether writes are held for a failover, so that another server may have taken over. Turn only.
+func (c *Core) FailsOver() bool {
+	c.assertHeld()
+	return c.pause.until[PauseFailover] != 0
+}
+
 // applyPause updates the core after the pauses in force have changed.
 func (c *Core) applyPause() {
 	c.assertHeld()

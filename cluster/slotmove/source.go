@@ -17,6 +17,8 @@ import (
 // slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
 // for the end of the hold, and an operator cannot cancel the move. If it has to give up, it raises its epoch first, so
 // that a claim which comes later does not win.
+// slotmove.S3. This node grants nothing while its writes are held for a failover: its replica may serve the slots
+// already, and the target's claim would win. After a grant it holds no writes for a failover until the job is over.
 
 // grantedFor is how long clients are held at least after the grant.
 const grantedFor = 2 * time.Second
@@ -58,6 +60,8 @@ func (m *Mover) hear(j *job, word string) {
 		switch now := m.core.SteadyMs(); {
 		case j.state != exportPaused:
 			unexpected()
+		case m.core.FailsOver(): // slotmove.S3
+			m.end(j, failed, "A failover of this node is under way")
 		case now > j.untilMs:
 			m.log.Warning("Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration %s, but we are not paused. Denying "+
 				"failover.", j.what)
@@ -171,4 +175,14 @@ func (j *job) establishment() []byte {
 		args = append(args, number(s.first), number(s.last))
 	}
 	return protocol.AppendCommand(nil, args)
+}
+
+// HandsOver reports whether the target of a move may have taken over, and this node has not heard of it. Turn only.
+func (m *Mover) HandsOver() bool {
+	for _, j := range m.jobs {
+		if j.state == exportGranted {
+			return true
+		}
+	}
+	return false
 }
