@@ -240,8 +240,8 @@ func (s *State) resolveCollision(n *Node) {
 		n.label(), s.me.Epoch)
 }
 
-// dropLost removes the keys of slots that this node's shard has lost while this node was a replica. Its primary may have
-// ended, or become a replica, before it had removed all of them.
+// dropLost removes the keys of slots that this node's shard has lost while this node was a replica. Its primary may
+// have ended, or become a replica, before it had removed all of them.
 func (s *State) dropLost() {
 	var dirty []uint16
 	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
