@@ -6,10 +6,14 @@ import (
 )
 
 // A ClusterRole lets the cluster control this server's role in replication.
-type ClusterRole struct{ d *Set }
+type ClusterRole struct {
+	d         *Set
+	handsOver func() bool
+}
 
-// ClusterRole returns the cluster's access to replication.
-func (d *Set) ClusterRole() ClusterRole { return ClusterRole{d} }
+// ClusterRole returns the cluster's access to replication. handsOver reports whether slots are about to have another
+// owner. It is called in turns.
+func (d *Set) ClusterRole(handsOver func() bool) ClusterRole { return ClusterRole{d, handsOver} }
 
 // Follow implements cluster.Role.
 func (r ClusterRole) Follow(host string, port int) {
@@ -28,10 +32,14 @@ func (r ClusterRole) Empty() {
 }
 
 // Pause implements cluster.Role.
-func (r ClusterRole) Pause(untilMs int64) {
+func (r ClusterRole) Pause(untilMs int64) (paused bool) {
+	if r.handsOver() {
+		return false
+	}
 	r.d.Core.AssertWhole("an offset is announced to the cluster")
 	r.d.Core.Pause(engine.PauseFailover, false, untilMs)
 	r.d.Feed.HoldStill(true)
+	return true
 }
 
 // Unpause implements cluster.Role.

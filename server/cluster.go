@@ -5,7 +5,6 @@ import (
 
 	"spindle/cluster"
 	"spindle/cluster/slotmove"
-	"spindle/dataset"
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/part"
@@ -55,7 +54,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Gate: in.gate, SlotStat: in.core.SlotStat,
 		Wake:          func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
-		Role:   clusterRole{in.set.ClusterRole(), in},
+		Role:   in.set.ClusterRole(func() bool { return in.mover.HandsOver() }),
 		Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
 		Confirm: in.set.Follower.Confirm, MinAcks: in.storage.Feed.MinAck.Get,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
@@ -108,19 +107,4 @@ func logged(log *logging.Logger, err error) error {
 	}
 	log.Warning("%s", err)
 	return config.ErrLogged
-}
-
-// A clusterRole is the cluster's control of replication. It knows of slots that are about to have another owner.
-type clusterRole struct {
-	dataset.ClusterRole
-	in *instance
-}
-
-// Pause implements cluster.Role.
-func (r clusterRole) Pause(untilMs int64) (paused bool) {
-	if r.in.mover.HandsOver() {
-		return false
-	}
-	r.ClusterRole.Pause(untilMs)
-	return true
 }
