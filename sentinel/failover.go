@@ -120,6 +120,9 @@ func (m *Machine) crash() {
 func (m *Machine) choose(p *Instance) {
 	r := m.best(p)
 	if r == nil {
+		if p.acks > 0 && m.now-p.stateSince < 5*m.Periods.ping {
+			return // until replicas have been asked since the primary was down
+		}
 		m.abort(p, "-failover-abort-no-good-slave")
 		return
 	}
@@ -140,7 +143,7 @@ func (m *Machine) best(p *Instance) *Instance {
 		maxLinkDown += m.now - p.downSince
 	}
 	r := m.bestOf(p, maxLinkDown)
-	if r == nil && !p.saysPrimary {
+	if r == nil && !p.saysPrimary && p.acks == 0 {
 		r = m.bestOf(p, math.MaxInt64)
 	}
 	return r
@@ -151,7 +154,9 @@ func (m *Machine) best(p *Instance) *Instance {
 // smallest run id.
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One of
-// these has every confirmed write. With fewer replicas there is none to promote.
+// these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has had all
+// data of this primary, and if its INFO came after the primary was down. A server that was a primary before, or that a
+// full copy has not reached, may lack what earlier primaries have confirmed.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -159,7 +164,8 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	}
 	fit := slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
-			r.priority == 0 || m.now-r.infoAt > fresh || r.linkDown > maxLinkDown
+			r.priority == 0 || m.now-r.infoAt > fresh || r.linkDown > maxLinkDown ||
+			p.acks > 0 && (!r.synced || p.is(subjectivelyDown) && r.infoAt < p.downSince)
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {
 		return nil

@@ -13,6 +13,7 @@ type report struct {
 	replicas    []hostPort // of a primary
 	acks        int        // of a primary: how many replicas its replies wait for
 	linkDown    int64      // ms
+	copying     bool       // a full copy is on its way to it
 	role        string     // "master", "slave", or empty
 	primaryHost string
 	primaryPort int
@@ -69,6 +70,8 @@ func (r *report) ofReplica(name, value string) {
 		r.primaryPort = int(n)
 	case "master_link_status":
 		r.primaryUp = strings.EqualFold(value, "up")
+	case "master_sync_in_progress":
+		r.copying = err == nil && n != 0
 	case "slave_priority":
 		if err == nil {
 			r.priority = &n
@@ -145,7 +148,7 @@ func (m *Machine) learn(i *Instance, r report) {
 		}
 	}
 	i.linkDown = r.linkDown
-	if r.role == "slave" {
+	if i.synced = i.synced && r.role == "slave"; r.role == "slave" {
 		m.learnFollowing(i, r)
 	}
 	i.infoAt = m.now
@@ -211,6 +214,10 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 		i.primaryPort, i.followsSince = r.primaryPort, m.now
 	}
 	i.primaryUp = r.primaryUp
+	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
+		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
+		i.synced = follows && !r.copying && (i.synced || i.primaryUp)
+	}
 	if r.priority != nil {
 		i.priority = *r.priority
 	}

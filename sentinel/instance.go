@@ -78,6 +78,7 @@ type Instance struct {
 	primaryHost    string
 	primaryPort    int
 	primaryUp      bool
+	synced         bool // it has had all of its primary's data, and no full copy has begun since
 	offset         uint64
 	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64

@@ -178,6 +178,10 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 	a, b, c := strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)
 	whole := [3]string{ofReplica(1, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(1, 9, b, 0)}
 	one := [3]string{ofReplica(1, 9, a, 0), ofReplica(100, 10, c, 0), ofReplica(1, 9, b, 9999)} // two are fit
+	down := func(info string) string { return strings.Replace(info, "link_status:up", "link_status:down", 1) }
+	// None of the two others has all data of this primary: one was a primary, and one is being copied to.
+	foreign := [3]string{"role:master\r\n", down(ofReplica(100, 1, c, 0)), ofReplica(1, 9, b, 0) +
+		"master_sync_in_progress:1\r\n"}
 	for name, x := range map[string]struct {
 		wanted int
 		infos  [3]string
@@ -187,6 +191,8 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 		"one, all are there":  {1, whole, "10.0.0.3"},
 		"one, one is missing": {1, one, ""},
 		"two, one is missing": {2, one, "10.0.0.3"},
+		"none waits, foreign": {0, foreign, "10.0.0.4"},
+		"three, foreign":      {3, foreign, ""},
 	} {
 		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
 			"1"}, Directive{"known-replica", "m", "10.0.0.4", "1"})
