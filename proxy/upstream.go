@@ -300,9 +300,13 @@ func (u *upstream) keepPart(p []byte) {
 		return
 	}
 	if u.part == nil && u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
-		if c := u.calls.at(0); c.to == nil && c.s != nil && (!u.old || u.isPlain(c, p)) && c.s.begin(c.number, p) {
+		c := u.calls.at(0)
+		if s := c.s; c.to == nil && s != nil && (!u.old || u.isPlain(c, p)) && s.begin(c.number, p) {
+			if u.state == down { // s was closed for what it leaves unread, as the last one of its access
+				return
+			}
 			u.passing = true
-			u.heed(c.s)
+			u.heed(s)
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -114,4 +115,37 @@ func TestSlowReaderBeforeOthers(t *testing.T) {
 		t.Errorf("the connection does not end: %v", err)
 	}
 	expect(t, other, "value", "GET", "{big}small")
+}
+
+// TestSlowReaderAlone: client-output-buffer-limit closes the only client of a user, in the midst of a reply. The
+// connections to the shards are closed with it, and the proxy serves others.
+func TestSlowReaderAlone(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 0)
+	for _, s := range all.shards {
+		s.Do("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all")
+	}
+	p := startProxy(t, all.shards, "--io-threads", "1", "--client-output-buffer-limit", "normal 300kb 0 0")
+	all.ownerOf(t, "big").Do("SETRANGE", "big", 45000, "x")
+	for i := range 8 { // the limit may be reached at the end of a reply, too
+		c, err := net.Dial("tcp", p.Addr)
+		if err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+		defer c.Close()
+		if _, err := fmt.Fprint(c, "AUTH reader secret\r\n"+strings.Repeat("GET big\r\n", 400)); err != nil {
+			t.Fatalf("client %d: %v", i, err)
+		}
+		testkit.Until(t, testkit.Slowly(time.Minute), "the client is closed", func() error {
+			v, err := p.Ask("CLIENT", "LIST")
+			if err != nil {
+				t.Fatalf("client %d: the proxy does not answer: %v", i, err)
+			}
+			closed := p.InfoInt("stats", "client_output_buffer_limit_disconnections")
+			return testkit.Equal(fmt.Sprint(closed, strings.Contains(v.Text, "user=reader")), fmt.Sprint(i+1, " false"))
+		})
+	}
+	if v, err := p.Ask("PING"); err != nil || v.Text != "PONG" {
+		t.Errorf("PING: %v (%v)", v, err)
+	}
 }
