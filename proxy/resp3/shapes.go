@@ -1,6 +1,7 @@
 package resp3
 
 import (
+	"strconv"
 	"strings"
 
 	"spindle/internal/ascii"
@@ -33,8 +34,7 @@ var shapes = map[string]func(args [][]byte) *Shape{
 	"zscore": always(number), "zincrby": always(number), "zadd": always(number), "zmscore": always(numbers),
 	"zrange": option(4, "withscores", scored), "zrevrange": option(4, "withscores", scored),
 	"zrangebyscore": option(4, "withscores", scored), "zrevrangebyscore": option(4, "withscores", scored),
-	"zunion": option(3, "withscores", scored), "zinter": option(3, "withscores", scored),
-	"zdiff": option(3, "withscores", scored), "zrandmember": option(3, "withscores", scored),
+	"zunion": combined, "zinter": combined, "zdiff": combined, "zrandmember": option(3, "withscores", scored),
 	"zrank":    always(&Shape{kind: tuple, parts: []*Shape{nil, number}}),
 	"zrevrank": always(&Shape{kind: tuple, parts: []*Shape{nil, number}}),
 	"zpopmin":  popped, "zpopmax": popped,
@@ -115,6 +115,19 @@ func option(from int, word string, s *Shape) func([][]byte) *Shape {
 		}
 		return nil
 	}
+}
+
+// combined is the shape of ZUNION, ZINTER and ZDIFF numkeys key [key ...] [option ...]. A key may have the option's
+// name.
+func combined(args [][]byte) *Shape {
+	if len(args) < 2 {
+		return nil
+	}
+	keys, err := strconv.Atoi(string(args[1]))
+	if err != nil || keys < 0 || keys > len(args)-2 {
+		return nil
+	}
+	return option(2+keys, "withscores", scored)(args)
 }
 
 // popped is the shape of ZPOPMIN and ZPOPMAX. Only with a count have members a pair each.
