@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -101,6 +102,43 @@ func TestPushesComeAfterTheirReply(t *testing.T) {
 		})
 		h.expect("mail", strings.Join(got, "; "), "post *1\r\n$4\r\nover\r\n!first\r\n!second\r\n; resume")
 	})
+}
+
+// TestPushesReachNoOtherClient: duties and functions of Later push to a client that wants no replies, after the last
+// command of its batch. It gets these pushes, and the client of the next turn gets none of them.
+func TestPushesReachNoOtherClient(t *testing.T) {
+	for _, c := range []struct {
+		name, ask string
+		ticks     bool
+	}{
+		{"a duty", "PING", true},
+		{"the end of the turn", "ATEND", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var h *testCore
+			h = newTestCore(t, command.Spec{Name: "atend", Arity: 1, Run: func(c *command.Context) error {
+				cl := c.Client
+				h.Later(func() { h.Push(cl, []byte("!a\r\n")) })
+				return nil
+			}})
+			cl, conn := h.arrive()
+			other, otherConn := h.arrive()
+			ticks := false
+			h.Subscribe(part.Listeners{Tick: func(int64) {
+				if ticks {
+					ticks = false
+					h.Push(cl, []byte("!a\r\n"))
+				}
+			}})
+			h.do(cl, "CLIENT REPLY OFF")
+			ticks = c.ticks
+			h.pass(time.Second)
+			h.expect("its own", h.do(cl, c.ask), "!a\r\n")
+			h.expect("mail to itself", conn.take(), "")
+			h.expect("the other's", h.do(other, "PING", "PING"), "+PONG\r\n+PONG\r\n")
+			h.expect("mail to the other", otherConn.take(), "")
+		})
+	}
 }
 
 // TestUnheardEventsCostNothing: with all classes of keyspace events enabled, a SET allocates nothing, whether a client

@@ -3,6 +3,8 @@ package engine
 import (
 	"reflect"
 	"time"
+
+	"spindle/internal/invariant"
 )
 
 // A turnKind says what a turn is for.
@@ -34,6 +36,10 @@ func (c *Core) within(kind turnKind, f func()) {
 // begin reads the clock for the turn that was just taken.
 func (c *Core) begin(kind turnKind) {
 	c.assertHeld()
+	if invariant.Enabled {
+		invariant.That(len(c.pushes.pending) == 0, "engine.O6: a turn begins with %q for another turn's client",
+			c.pushes.pending)
+	}
 	c.nanos, c.nowMs = c.wall.Now()
 	c.space.SetNow(c.nowMs)
 	c.meter.begin(c.nanos)
@@ -47,6 +53,9 @@ func (c *Core) end(kind turnKind) {
 	c.settle()
 	if c.labels != nil {
 		c.unlabel()
+	}
+	if len(c.pushes.pending) != 0 {
+		c.flushPushes(c.pushes.here) // engine.O6
 	}
 	c.pushes.here = nil
 	if kind >= doTurn {

@@ -116,6 +116,8 @@ type Parts struct {
 // engine.O5. Pushes of a transaction or a script are put into their receivers' outputs at once, and count there. The
 // gate holds the outputs back until the unit has ended. Where clients wait for the disk, it also waits until the unit's
 // effects are on disk.
+// engine.O6. No turn leaves pending pushes: they would reach the client of a later turn. Duties, functions of Later and
+// admission may push to a silenced client, and no command of its batch may follow.
 //
 // Nearly all pushes go by mail. The client whose batch runs is the exception: mail would come after the whole batch.
 type pushes struct {
