@@ -1,6 +1,9 @@
 package proxy
 
-import "spindle/protocol"
+import (
+	"spindle/internal/invariant"
+	"spindle/protocol"
+)
 
 // A client may read more slowly than its shard answers. Other clients share the connection to the shard, and do not
 // wait for it.
@@ -10,7 +13,8 @@ import "spindle/protocol"
 //	             take another connection
 //
 // proxy.O4. The rest of a long reply stays at the shard while its client leaves outputMost bytes unread. Calls of other
-// clients that are on the connection by then are answered first.
+// clients that are on the connection by then are answered first. A connection that brings invalidations for another
+// client is not paused.
 // proxy.O5. The proxy keeps at most clientMost bytes for a client: unread ones, and replies and messages that wait for
 // their place. A client that needs more is closed, with a line in the log. client-output-buffer-limit may say less.
 
@@ -25,11 +29,12 @@ func (u *upstream) heed(s *session) {
 	if u.owner == nil && !u.retiring {
 		u.sideline()
 	}
-	if !u.isOnlyOf(s) {
+	if !u.isOnlyOf(s) || u.hears && u.access.tracking.to != nil {
 		s.bound()
 		return
 	}
-	u.slow, s.slow = s, u
+	invariant.That(s.slow == nil, "proxy.O4: a client has two long replies under way")
+	u.slow, s.slow, u.pausedAt = s, u, u.w.clock
 	u.d.Pause()
 }
 
@@ -45,21 +50,28 @@ func (u *upstream) isOnlyOf(s *session) bool {
 
 // proceed has the rest of a long reply read, after its client has read most of what there is.
 func (s *session) proceed() {
-	u := s.slow
-	if u == nil || s.conn.Buffered() > outputMost/2 {
-		return
+	if u := s.slow; u != nil && s.conn.Buffered() <= outputMost/2 {
+		u.w.readClock()
+		u.readOn()
 	}
+}
+
+// readOn has a paused connection read again. It was the proxy that was silent: the shard is not measured by that.
+func (u *upstream) readOn() {
+	for i := range u.calls.n {
+		c := u.calls.at(i)
+		c.at += u.w.clock - max(c.at, u.pausedAt)
+	}
+	u.heardAt = u.w.clock
 	u.unpause()
-	u.w.readClock()
-	u.heardAt = u.w.clock // it was the proxy that was silent
 	u.w.watch()
 	u.d.Continue()
 }
 
 // unpause notes that u is not paused any more.
 func (u *upstream) unpause() {
-	if u.slow != nil {
-		u.slow.slow, u.slow = nil, nil
+	if s := u.slow; s != nil {
+		u.slow, s.slow = nil, nil
 	}
 }
 

@@ -46,6 +46,7 @@ type upstream struct {
 	cutting  error      // why we close it
 	waiting  []*session // held because it is full
 	slow     *session   // that does not read: nothing is read from the connection meanwhile (proxy.O4)
+	pausedAt int64      // since when, ns of the worker's clock
 	long     int        // bytes of the calls that are not in kept
 	figure   *shardFigure
 	answered bool                 // the server has answered a call
@@ -207,6 +208,9 @@ func (u *upstream) received(p []byte) {
 	if u.calls.n == 0 {
 		u.cut(errUnasked(u.at))
 		return
+	}
+	if u.slow != nil { // the rest of the reply was on its way before the pause
+		u.readOn()
 	}
 	c := u.calls.at(0)
 	u.measure(c)
