@@ -75,6 +75,20 @@ func (u *upstream) unpause() {
 	}
 }
 
+// stopWaiting closes the client for which u is paused. A table of the product waits for its later calls (proxy.M1).
+func (u *upstream) stopWaiting() {
+	s := u.slow
+	if s == nil || s.closed {
+		return
+	}
+	p := u.w.p
+	p.count.slow.Add(1)
+	p.log.Warning("The client at %s (id=%d, name=%s) is closed: it does not read, and a new table waits for its calls",
+		s.conn.RemoteAddr(), s.id, s.name)
+	s.closed = true
+	s.conn.Close(false)
+}
+
 // bound closes a client for which the proxy keeps too much (proxy.O5).
 func (s *session) bound() {
 	kept := s.kept + s.heardBytes + s.conn.Buffered()

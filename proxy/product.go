@@ -176,7 +176,9 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 	return r.static.Set(shards, owners)
 }
 
-// settle has each loop use the current map, and returns when no call by an older one is under way.
+// settle has each loop use the current map, and returns when no call by an older one is under way. A call whose reply has
+// begun has run. A client that does not read such a reply, and has later calls on the same connection, is closed after
+// proxy-timeout.
 func (p *Proxy) settle() {
 	var asked sync.WaitGroup
 	waiting := map[*worker][]*mark{}
@@ -198,14 +200,18 @@ func (p *Proxy) settle() {
 		})
 		asked.Wait() // one after the other: they share waiting
 	}
+	began := time.Now()
 	for loop, w := range p.workers {
 		for len(waiting[w]) > 0 {
 			asked.Add(1)
 			reactor.Run(loop, func() {
 				defer asked.Done()
-				waiting[w] = slices.DeleteFunc(waiting[w], func(m *mark) bool {
-					return m.u.state == down || m.u.answers >= m.until || m.u.isBlocked()
-				})
+				waiting[w] = slices.DeleteFunc(waiting[w], func(m *mark) bool { return m.isSettled() })
+				if time.Since(began).Milliseconds() > p.settings.Timeout.Get() {
+					for _, m := range waiting[w] {
+						m.u.stopWaiting()
+					}
+				}
 				for s := range w.sessions {
 					s.moveAway()
 				}
@@ -221,6 +227,12 @@ func (p *Proxy) settle() {
 type mark struct {
 	u     *upstream
 	until uint64 // of u.answers
+}
+
+// isSettled reports whether the call and all earlier ones have run, or will not run by the older map.
+func (m *mark) isSettled() bool {
+	u := m.u
+	return u.state == down || u.answers >= m.until || u.passing && u.answers+1 >= m.until || u.isBlocked()
 }
 
 // isBlocked reports whether the connection's only call waits for data of a slot that is where it was.

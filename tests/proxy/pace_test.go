@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,4 +149,49 @@ func TestSlowReaderAlone(t *testing.T) {
 	if v, err := p.Ask("PING"); err != nil || v.Text != "PONG" {
 		t.Errorf("PING: %v (%v)", v, err)
 	}
+}
+
+// TestTableBesideSlowReader: a client does not read its long reply. The product's new table is confirmed all the same.
+// If calls of the client wait behind that reply, it is closed after proxy-timeout.
+func TestTableBesideSlowReader(t *testing.T) {
+	const size = 64 << 20
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 2, 1)
+	p := all.proxies[0]
+	p.Do("CONFIG", "SET", "proxy-timeout", patient)
+	p.Do("SETRANGE", "big", size-1, "x")
+	ask := func(times int) *respclient.Client {
+		c := slowReader(t, p, times)
+		testkit.Until(t, testkit.Slowly(time.Minute), "the shard keeps what is not read", func() error {
+			kept := 0
+			for _, s := range all.shards {
+				n, _ := strconv.Atoi(unread(t, s))
+				kept = max(kept, n)
+			}
+			return testkit.Equal(kept > (times-1)*size, true)
+		})
+		return c
+	}
+	confirmed := func(id string) {
+		d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": id, "primary": testkit.Launch(t,
+			testkit.Spec{Redis: true}).Addr})
+		testkit.Until(t, testkit.Slowly(2*time.Minute), "the table is confirmed", func() error {
+			for _, proxy := range d.ask("GET", "/v1/products/shop/proxies", nil)["proxies"].([]any) {
+				if proxy.(map[string]any)["current"] != true {
+					return fmt.Errorf("%v", proxy)
+				}
+			}
+			return nil
+		})
+	}
+	c := ask(1)
+	confirmed("g8")
+	each := int64(len(fmt.Sprintf("$%d\r\n\r\n", size)) + size)
+	if n, err := io.CopyN(io.Discard, c.Reader(), each); err != nil {
+		t.Fatalf("%d bytes: %v", n, err)
+	}
+	ask(4)
+	p.Do("CONFIG", "SET", "proxy-timeout", 5000)
+	confirmed("g9")
+	p.AwaitLog(testkit.Slowly(time.Minute), "a new table waits for its calls")
 }
