@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"math"
+	"strconv"
 	"strings"
 
 	"spindle/protocol"
@@ -37,7 +39,11 @@ func (u *upstream) shapeOf(c *call) (shape *resp3.Shape, known bool) {
 
 // isPlain reports whether p begins a reply to the oldest call that is the same in RESP3: a long string.
 func (u *upstream) isPlain(c *call, p []byte) bool {
-	if p[0] != '$' || len(p) < requestLong { // a null, or a short string that may be a double
+	if p[0] != '$' {
+		return false
+	}
+	header, _, _ := bytes.Cut(p[1:], []byte("\r\n"))
+	if n, err := strconv.Atoi(string(header)); err != nil || n < requestLong { // a null, or it may be a double
 		return false
 	}
 	shape, known := u.shapeOf(c)
