@@ -23,6 +23,8 @@ func (c *wire) Buffered() int      { return c.buffered }
 func (c *wire) Pause()             { c.paused = true }
 func (c *wire) Continue()          { c.paused = false }
 func (c *wire) Owe(bool)           {}
+func (c *wire) Abandon()           {}
+func (c *wire) Close(bool)         {}
 func (c *wire) RemoteAddr() string { return "127.0.0.1:2" }
 
 // A pacing is a session and the means to give it replies of shards.

@@ -205,6 +205,10 @@ func (o *opened) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		return
 	}
 	if err == nil && refusal == scan.NotRefused {
+		if s.isAway() && !t.watched && t.bytes <= transactionMost { // settle has waited for MULTI alone (proxy.M1)
+			s.startAgain(0)
+			return
+		}
 		t.open = true
 		for i := range t.requests {
 			s.sendStep(i)

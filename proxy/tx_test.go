@@ -1,0 +1,36 @@
+package proxy
+
+import (
+	"testing"
+
+	"spindle/protocol/scan"
+	"spindle/proxy/topology"
+)
+
+// TestMoveBeforeMULTI: a transaction is sent again, with EXEC, and its slot moves before the shard has answered MULTI.
+// Nothing of it goes to that shard: the transaction starts again.
+func TestMoveBeforeMULTI(t *testing.T) {
+	const slot = 3
+	for _, moved := range []bool{false, true} {
+		c := newPacing(t)
+		s, u := c.s, c.dial(c.s.access)
+		primary := u.at
+		if moved {
+			primary = "127.0.0.1:3"
+		}
+		owners := make([]uint16, 16)
+		static := topology.NewStatic(len(owners))
+		if err := static.Set([]*topology.Shard{{ID: "g", Primary: primary}}, owners); err != nil {
+			t.Fatal(err)
+		}
+		c.w.topology = static.Current()
+		u.owner, s.pin, s.pinned = s, u, slot
+		s.tx = &transaction{placed: true, ended: true, exec: s.expect(), requests: []step{{raw: encode("SET", "k", "v"),
+			slot: slot, answered: true}}}
+		sent := u.d.Buffered()
+		(&opened{s, s.tx}).take(u, nil, replyOK, scan.NotRefused, nil)
+		if again := s.tx.starts == 1; again != moved || (u.d.Buffered() == sent) != moved || (u.state == down) != moved {
+			t.Errorf("moved: %v; sent again: %v, %d bytes to the shard", moved, again, u.d.Buffered()-sent)
+		}
+	}
+}
