@@ -153,10 +153,10 @@ func (m *Machine) best(p *Instance) *Instance {
 // longer than maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the
 // smallest run id.
 //
-// If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One of
-// these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has had all
-// data of this primary, and if its INFO came after the primary was down. A server that was a primary before, or that a
-// full copy has not reached, may lack what earlier primaries have confirmed.
+// If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
+// of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
+// had all data of this primary, and if its INFO came after the primary was down. A server that was a primary before,
+// or that a full copy has not reached, may lack what earlier primaries have confirmed.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
