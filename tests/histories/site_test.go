@@ -71,8 +71,8 @@ func newSite(t *testing.T, rng *rand.Rand, p plan) *site {
 		s.watch()
 	}
 	s.awaitWell()
-	for _, one := range s.servers {
-		if len(p.more) > 0 && !s.others[one] {
+	if len(p.more) > 0 && p.cluster { // joining counts keys, whose reply would wait for replicas
+		for _, one := range s.servers {
 			one.Do(append([]any{"CONFIG", "SET"}, p.more...)...)
 			one.Do("CONFIG", "REWRITE")
 		}
@@ -91,6 +91,10 @@ func (s *site) start(h *testkit.NetworkHost, redis, last bool) *testkit.Server {
 	if s.plan.cluster {
 		lines = append(lines, "cluster-enabled yes", fmt.Sprint("cluster-node-timeout ", nodeTimeoutMs),
 			"cluster-replica-validity-factor 0", "cluster-allow-replica-migration no")
+	}
+	// A Sentinel reads them in the first INFO. It would know of a later CONFIG SET only within ten seconds.
+	for i := 0; i+1 < len(s.plan.more) && !redis && !s.plan.cluster; i += 2 {
+		lines = append(lines, fmt.Sprint(s.plan.more[i], " ", s.plan.more[i+1]))
 	}
 	if last {
 		lines = append(lines, "replica-priority 0")
