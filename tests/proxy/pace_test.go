@@ -151,8 +151,8 @@ func TestSlowReaderAlone(t *testing.T) {
 	}
 }
 
+// TestTableBesideSlowReader: a client does not read its long reply. The product's new table is confirmed all the same.
 // If the client has later calls on that connection, it is closed after proxy-timeout.
-// If calls of the client wait behind that reply, it is closed after proxy-timeout.
 func TestTableBesideSlowReader(t *testing.T) {
 	const size = 64 << 20
 	d := startDashboard(t, "folder:"+t.TempDir())
