@@ -12,25 +12,57 @@ import (
 //	replica 2 may stand, because it has what replica 1 has. Replica 1 may not.
 //
 // state.Q1. A replica asks for votes only if R-N+1 replicas of its primary have no more than it has. It is one of them.
-// R counts all replicas of the primary that this node knows, also those that have failed. N is this node's own setting,
-// so all nodes need the same. A manual failover is spared: the replica has everything, or an operator has forced it.
-// state.Q2. The offset of another replica counts if this node has told it on the same link, before it asked, that the
-// primary has failed. A replica of a failed primary confirms nothing. So its offset has all that it has confirmed, and
-// too few others are left to confirm more.
+// R counts all other nodes of the primary's shard that this node knows, also those that have failed. A primary that has
+// failed earlier is one of them. N is this node's own setting, so all nodes need the same. A manual failover is spared:
+// the replica has everything, or an operator has forced it.
+// state.Q2. The offset of another replica counts for heardFor after its answer. This node must have told it on the same
+// link, before it asked, that the primary has failed. A replica confirms nothing to a failed primary, nor for a while
+// after it was told (silence). So its offset has all that it has confirmed, and too few others are left to confirm more.
+// state.Q3. Offset 0 means that a node does not know how much it has: it has started from a log without an offset, or
+// its present primary's stream has not begun there. It may have more than any other, or less.
 //
-// With N = 0, or N = R, every replica may stand, as in Redis.
+// The age of the data does not count against a replica that knows its offset: Q1 says more.
+//
+// With N = 0 all is as in Redis. With N = R every replica that knows its offset may stand.
+
+// heardFor is how long the answer of another replica counts, in ms.
+const heardFor = 1000
 
 // confirms reports whether this node is a replica whose primary waits for replicas.
 func (s *State) confirms() bool {
 	return s.Terms.MinAcks > 0 && s.me.isReplica() && s.me.Primary != nil
 }
 
-// hush has a replica confirm nothing to a primary that has failed (state.Q2).
+// expiry returns how long an election lasts, in ms.
+func (s *State) expiry() int64 { return max(2*s.Terms.NodeTimeout, 2000) }
+
+// silence returns for how long, in ms, a replica confirms nothing after it was told that its primary has failed. The
+// election of the replica that has told it is over then.
+func (s *State) silence() int64 { return 2 * s.expiry() }
+
+// hush has a replica confirm nothing to a primary that has failed (state.Q2). Answers of before a change do not count.
 func (s *State) hush() {
-	if hushed := s.confirms() && s.me.Primary.is(bus.Failed); hushed != s.hushed {
+	hushed := false
+	if s.confirms() {
+		p := s.me.Primary
+		hushed = p.is(bus.Failed) || p.toldFailedMs != 0 && s.now-p.toldFailedMs < s.silence()
+	}
+	if hushed != s.hushed {
 		s.hushed = hushed
+		s.attempt++
 		s.out.Confirm(!hushed)
 	}
+}
+
+// peers returns the replicas of this node's primary and the other nodes of its shard, with this node.
+func (s *State) peers() (peers []*Node) {
+	primary := s.me.Primary
+	for _, n := range s.nodes {
+		if n != primary && !n.is(bus.Handshake) && (n.Primary == primary || n.ShardID == primary.ShardID) {
+			peers = append(peers, n)
+		}
+	}
+	return peers
 }
 
 // mayStand is state.Q1. If it is false, it asks the other replicas for their offsets, and logs why the election waits.
@@ -38,33 +70,44 @@ func (s *State) mayStand() bool {
 	if !s.confirms() {
 		return true
 	}
-	primary, mine := s.me.Primary, s.out.Offset()
-	all, have := len(primary.Replicas), 1
-	need := all - int(s.Terms.MinAcks) + 1
-	for _, n := range primary.Replicas {
+	peers, mine := s.peers(), s.out.Offset()
+	need := len(peers) - int(s.Terms.MinAcks) + 1
+	if mine > 0 && need <= 1 {
+		return true
+	}
+	have, unknown := 0, 0 // unknown: those that have answered with 0
+	for _, n := range peers {
+		offset := n.Offset
 		switch {
-		case n == s.me || need <= 1:
-		case n.heard != s.attempt:
+		case n == s.me:
+			offset = mine
+		case n.heard != s.attempt || s.now-n.heardMs > heardFor:
 			s.askOffset(n)
-		case n.Offset <= mine:
+			continue
+		}
+		switch {
+		case offset == 0:
+			unknown++
+		case offset <= mine:
 			have++
 		}
 	}
-	if have >= need {
+	if have >= need && mine > 0 || need <= 1 && unknown == len(peers) {
 		return true
 	}
 	if s.cannot != cannotConfirmed || s.now-s.cannotMs >= relogMs {
 		s.cannot, s.cannotMs = cannotConfirmed, s.now
 		s.log(logging.LevelNotice, "Currently unable to failover: A confirmed write may be missing here. The election "+
-			"waits until %d of the %d replicas are known to have no more than this one, which has offset %d. Now %d are "+
-			"(min-replicas-to-ack %d). CLUSTER FAILOVER FORCE does not wait.", need, all, mine, have, s.Terms.MinAcks)
+			"waits until %d of the %d replicas are known to have no more than this one, which has offset %d. Now %d are, "+
+			"and %d do not know their offset (min-replicas-to-ack %d). CLUSTER FAILOVER FORCE does not wait.",
+			need, len(peers), mine, have, unknown, s.Terms.MinAcks)
 	}
 	return false
 }
 
 // askOffsets asks the other replicas of the primary.
 func (s *State) askOffsets() {
-	for _, n := range s.me.Primary.Replicas {
+	for _, n := range s.peers() {
 		if n != s.me {
 			s.askOffset(n)
 		}

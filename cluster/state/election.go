@@ -104,7 +104,7 @@ func (s *State) tryFailover() {
 	me, timeout := s.me, s.Terms.NodeTimeout
 	age := s.now - s.electionMs
 	manual := s.manualEnd != 0 && s.manualReady
-	expiry := max(2*timeout, 2000)
+	expiry := s.expiry()
 	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual || s.Terms.NoFailover && !manual ||
 		me.Primary.NumSlots == 0 {
 		s.cannot = cannotNothing
@@ -114,7 +114,8 @@ func (s *State) tryFailover() {
 	if stale > timeout {
 		stale -= timeout // the failure was unknown for that long
 	}
-	if f := s.Terms.ValidityFactor; f != 0 && stale > s.Terms.ReplicationPing+timeout*f && !manual {
+	judged := s.confirms() && s.out.Offset() > 0 // mayStand judges the data, whatever their age
+	if f := s.Terms.ValidityFactor; f != 0 && stale > s.Terms.ReplicationPing+timeout*f && !manual && !judged {
 		s.say(cannotOldData)
 		return
 	}

@@ -158,3 +158,123 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 		t.Errorf("the new primary drops %v, want 3", out.dropped)
 	}
 }
+
+// offsets is an outside with an offset and an age of the data.
+type offsets struct {
+	recorder
+	mine, age int64
+}
+
+func (o *offsets) Offset() int64  { return o.mine }
+func (o *offsets) DataAge() int64 { return o.age }
+
+// TestWhoMayStand (state.Q1 to state.Q3): the answers that a replica needs before it asks for votes.
+func TestWhoMayStand(t *testing.T) {
+	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+	const shard, other = ",,tls-port=0,shard-id=" + idA, ",,tls-port=0,shard-id=" + idB
+	for _, c := range []struct {
+		name       string
+		acks, mine int64
+		peer       int64  // what the other node of the shard answers; -1: it does not
+		role       string // of the other node
+		afterMs    int64  // the answer's age
+		may        bool
+	}{
+		{"nothing is confirmed", 0, 700, -1, "slave " + idB, 0, true},
+		{"no answer", 1, 700, -1, "slave " + idB, 0, false},
+		{"the other has less", 1, 700, 600, "slave " + idB, 0, true},
+		{"the other has as much", 1, 700, 700, "slave " + idB, 0, true},
+		{"the other has more", 1, 700, 701, "slave " + idB, 0, false},
+		{"the other does not know", 1, 700, 0, "slave " + idB, 0, false},
+		{"the other was primary, and is not back", 1, 700, -1, "master,fail -", 0, false},
+		{"the other was primary, and has more", 1, 700, 701, "master -", 0, false},
+		{"the answer is old", 1, 700, 600, "slave " + idB, heardFor + 1, false},
+		{"each has all confirmed writes", 2, 700, -1, "slave " + idB, 0, true},
+		{"this one does not know", 1, 0, 600, "slave " + idB, 0, false},
+		{"neither knows", 1, 0, 0, "slave " + idB, 0, false},
+		{"each has all, and this one does not know", 2, 0, 600, "slave " + idB, 0, false},
+		{"each has all, and neither knows", 2, 0, 0, "slave " + idB, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+				idA + " 127.0.0.1:7000@17000" + shard + " myself,slave " + idB + " 0 0 2 connected\n" +
+				idB + " 127.0.0.1:7001@17001" + shard + " master,fail - 0 0 2 connected 0-5460\n" +
+				idC + " 127.0.0.1:7002@17002" + other + " master - 0 0 3 connected 5461-16383\n" +
+				idD + " 127.0.0.1:7003@17003" + shard + " " + c.role + " 0 0 2 connected\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.out, s.Terms.MinAcks = &offsets{mine: c.mine}, c.acks
+			peer := s.byID[idD]
+			s.Finish()
+			if c.peer >= 0 {
+				peer.Link = &Link{Node: peer, ready: true}
+				peer.PingSent = 0
+				s.askOffset(peer)
+				s.Receive(peer.Link, &bus.Message{Type: bus.Pong, Sender: idD, Flags: peer.Flags, Offset: c.peer,
+					Slots: &bus.Bitmap{}, Primary: idB, ConfigEpoch: 2, CurrentEpoch: 6, Port: 7003, BusPort: 17003})
+			}
+			s.At(s.now + c.afterMs)
+			if s.mayStand() != c.may {
+				t.Errorf("it may stand: %t", !c.may)
+			}
+		})
+	}
+}
+
+// TestAgeDoesNotCount: a replica that has all confirmed writes asks for votes, although it has heard of no primary for
+// longer than cluster-replica-validity-factor allows. With min-replicas-to-ack 0 it does not, nor does one that does
+// not know its offset.
+func TestAgeDoesNotCount(t *testing.T) {
+	for _, c := range []struct {
+		acks, mine int64
+		asks       bool
+	}{{0, 700, false}, {1, 700, true}, {1, 0, false}} {
+		s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+			idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+			idB + " 127.0.0.1:7001@17001 master,fail - 0 0 2 connected 0-5460\n" +
+			idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-16383\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.out = &offsets{mine: c.mine, age: 1 << 40}
+		s.Terms.MinAcks, s.Terms.NodeTimeout, s.Terms.ValidityFactor = c.acks, 1000, 10
+		for i := 0; i < 100 && !s.asked; i++ {
+			s.At(s.now + 100)
+			s.tryFailover()
+		}
+		if s.asked != c.asks {
+			t.Errorf("min-replicas-to-ack %d, offset %d: it asks for votes: %t", c.acks, c.mine, s.asked)
+		}
+	}
+}
+
+// TestSilence (state.Q2): a replica that is told of its primary's failure confirms nothing until the election of the
+// one that has told it is over, although it finds the primary well. Answers of before do not count.
+func TestSilence(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 slave " + idB + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Terms.MinAcks, s.Terms.NodeTimeout = 1, 1000
+	attempt := s.attempt
+	s.Receive(&Link{Node: s.byID[idC], Inbound: true, ready: true},
+		&bus.Message{Type: bus.Fail, Sender: idC, About: idB, Flags: bus.Replica})
+	s.Finish()
+	if !s.hushed || s.attempt == attempt {
+		t.Fatalf("hushed %t, attempt %d", s.hushed, s.attempt)
+	}
+	s.byID[idB].Flags &^= bus.Failed
+	attempt = s.attempt
+	s.At(s.now + s.silence() - 1)
+	if s.Finish(); !s.hushed || s.attempt != attempt {
+		t.Error("it confirms before the silence is over")
+	}
+	s.At(s.now + 1)
+	if s.Finish(); s.hushed || s.attempt == attempt {
+		t.Errorf("after the silence: hushed %t, attempt %d", s.hushed, s.attempt)
+	}
+}

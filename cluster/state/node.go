@@ -23,6 +23,8 @@ type Node struct {
 	Replicas            []*Node
 	Offset              int64
 	told, heard         uint64 // attempts of this node to take over: see state.Q2
+	heardMs             int64  // when the answer came that heard is of
+	toldFailedMs        int64  // when the last FAIL message about it came; 0: never
 
 	slots    bus.Bitmap
 	NumSlots int

@@ -288,7 +288,7 @@ func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 
 // answered records a pong.
 func (s *State) answered(n *Node) {
-	n.PongReceived, n.PingSent, n.heard = s.now, 0, n.told
+	n.PongReceived, n.PingSent, n.heard, n.heardMs = s.now, 0, n.told, s.now
 	switch {
 	case n.is(bus.MaybeFailed):
 		n.Flags &^= bus.MaybeFailed
@@ -387,7 +387,11 @@ func (s *State) hearFailed(sender *Node, m *bus.Message) {
 		return
 	}
 	n := s.byID[m.About]
-	if n == nil || n.is(bus.Failed|bus.Myself) {
+	if n == nil {
+		return
+	}
+	n.toldFailedMs = s.now
+	if n.is(bus.Failed | bus.Myself) {
 		return
 	}
 	s.log(logging.LevelNotice, "FAIL message received from %s about %s", sender.label(), n.label())

@@ -45,6 +45,7 @@ const (
 	sameEpoch     // a replica takes over with its old primary's epoch
 	hasty         // a replica stands for election whatever the others have
 	talkative     // a replica confirms writes to a failed primary
+	assured       // a node takes an offset of another history for its own
 )
 
 type vote struct {
@@ -70,6 +71,7 @@ type host struct {
 	acked    map[int]*write // of a primary: the last write that each replica has confirmed
 	hush     bool           // it was told to confirm nothing
 	hushed   bool           // it confirms nothing
+	unsure   bool           // it does not know its offset in its primary's stream, if acks is not 0
 	follows  int            // index of a host; -1: none
 	heardMs  int64          // when it last heard from its primary
 	pausedMs int64          // writes are paused until then
@@ -171,6 +173,9 @@ func (h *host) start() {
 		h.durable = 0
 		h.s.Followed()
 		h.follows = h.find(h.s.Me().Primary)
+		if h.w.acks > 0 && h.follows >= 0 && h.w.rng.IntN(2) == 0 {
+			h.unsure = true // its log has no offset
+		}
 	}
 	h.heardMs = h.w.net.Now()
 	h.Listen(17000, h.accept)
@@ -289,7 +294,7 @@ func (h *host) replicate() {
 		return
 	}
 	if p := h.w.hosts[h.follows]; p.Up() && !p.Paused() && p.follows < 0 && h.w.net.Reaches(h.Host, p.Host) {
-		h.offset, h.heardMs = p.offset, now
+		h.offset, h.heardMs, h.unsure = p.offset, now, false
 		if h.w.acks > 0 {
 			h.data = p.data
 			h.confirm(p)
@@ -366,7 +371,12 @@ func (h *host) Send(l *Link, p []byte, needs uint64) {
 }
 func (h *host) HangUp(l *Link) { l.Handle.(*end).conn.Close() }
 func (h *host) Keys(int) int   { return 1 }
-func (h *host) Offset() int64  { return h.offset }
+func (h *host) Offset() int64 {
+	if h.unsure && h.w.acks > 0 && h.w.bug != assured {
+		return 0
+	}
+	return h.offset
+}
 func (h *host) Confirm(on bool) {
 	h.hush = !on
 	if !on {
@@ -387,9 +397,9 @@ func (h *host) Ask(e Errand) {
 	h.After(h.w.rng.Int64N(3), func() {
 		switch e.Kind {
 		case Follow:
-			h.follows = h.find(&Node{IP: e.Host})
+			h.follows, h.unsure = h.find(&Node{IP: e.Host}), true
 		case Promote:
-			h.follows, h.acked = -1, map[int]*write{}
+			h.follows, h.acked, h.unsure = -1, map[int]*write{}, false
 		case Pause:
 			h.pausedMs = h.w.net.Now() + 2*h.terms().ManualTimeout
 			h.use(func() { h.s.Paused() })

@@ -143,9 +143,9 @@ type State struct {
 	manualReady  bool
 	manualUnsent bool // of a replica: the request waits for the link to its primary
 
-	attempt uint64     // counts the attempts to take over; 0: none
+	attempt uint64     // counts the attempts to take over, and changes of hushed; 0: none
 	lost    bus.Bitmap // of a replica: slots that other nodes have taken from its primary
-	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed
+	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed or is said to have
 
 	following string // "host port" that the core was told to follow; "": none
 
