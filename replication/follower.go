@@ -138,6 +138,7 @@ func (f *Follower) begin(of Address) {
 func (f *Follower) Follow(of Address) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
+	f.feed.unsure.Store(true) // this server may have a tail that `of` lacks
 	if !f.on {
 		f.known, f.db = true, 0 // the server `of` may have followed this server, and can then continue from here
 		f.core.UnblockAll(func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool) {
@@ -163,6 +164,7 @@ func (f *Follower) Promote() {
 	f.settings.Of.Set(Address{})
 	f.link.End()
 	f.on, f.known = false, false
+	f.feed.unsure.Store(false)
 	f.feed.branch()
 	f.parts.Log.Notice("Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
 		f.feed.ID2, f.feed.secondOffset, f.feed.ID)
@@ -328,6 +330,7 @@ func (f *Follower) taken(w *upstream, db int) {
 		id, offset = newID(), 0
 	}
 	f.feed.restart(id, offset)
+	f.feed.unsure.Store(false)
 	f.onDisk = nil // marks of another stream
 	f.adopt(db)
 	f.link.Taken(f.core.SteadyMs())
@@ -377,6 +380,7 @@ func (o outside) Continue(id string) {
 		o.feed.renamed(id)
 	}
 	o.feed.shown.Store(o.feed.offset)
+	o.feed.unsure.Store(false)
 	o.adopt(o.db)
 	o.parts.Changed()
 }

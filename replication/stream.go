@@ -16,7 +16,7 @@ import (
 // replication.F1. offset counts every byte of the stream, also those that no replica has.
 // replication.F2. A turn adds one slice of chunk. All replicas share it, and it is never written again.
 //
-// Turn only, except for shown.
+// Turn only, except for shown and unsure.
 type stream struct {
 	history
 	core     *engine.Core
@@ -26,6 +26,7 @@ type stream struct {
 
 	offset      int64
 	shown       atomic.Int64 // a copy of offset, for Offset
+	unsure      atomic.Bool  // the offset is not known to be in the history of the server that this one follows
 	log         *backlog     // nil: no replica has followed for long
 	spool       *spool       // the part of the stream that log has dropped
 	idleSinceMs int64        // when the last replica left
@@ -41,8 +42,14 @@ type stream struct {
 // it.
 const chunkBytes = 64 << 10
 
-// Offset returns the recent length of the stream, or 0 while a full copy is being received. Any goroutine.
-func (s *stream) Offset() int64 { return s.shown.Load() }
+// Offset returns the recent length of the stream, or 0 while a full copy is being received. With min-replicas-to-ack it
+// is also 0 from when this server begins to follow another until its stream has begun. Any goroutine.
+func (s *stream) Offset() int64 {
+	if s.unsure.Load() && s.settings.MinAck.Get() > 0 {
+		return 0
+	}
+	return s.shown.Load()
+}
 
 // moveTo sets the offset.
 func (s *stream) moveTo(offset int64) {

@@ -17,11 +17,11 @@ import (
 // the replica has everything, or an operator has forced it.
 // state.Q2. The offset of another replica counts for heardFor after its answer. This node must have told it on the same
 // link, before it asked, that the primary has failed. A replica confirms nothing to a failed primary, nor for a while
-// after it was told (silence). So its offset has all that it has confirmed, and too few others are left to confirm more.
-// state.Q3. Offset 0 means that a node does not know how much it has: it has started from a log without an offset, or
+// after it was told (silence). So its offset has all that it has confirmed. Too few others are left to confirm more.
+// state.Q3. Offset 0 means that a node does not know how much it has. It has started from a log without an offset, or
 // its present primary's stream has not begun there. It may have more than any other, or less.
 //
-// The age of the data does not count against a replica that knows its offset: Q1 says more.
+// The age of the data does not count against a replica that knows its offset: state.Q1 says more.
 //
 // With N = 0 all is as in Redis. With N = R every replica that knows its offset may stand.
 

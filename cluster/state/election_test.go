@@ -168,8 +168,8 @@ type offsets struct {
 func (o *offsets) Offset() int64  { return o.mine }
 func (o *offsets) DataAge() int64 { return o.age }
 
-// TestWhoMayStand (state.Q1 to state.Q3): the answers that a replica needs before it asks for votes.
-func TestWhoMayStand(t *testing.T) {
+// TestReplicaMayStand (state.Q1 to state.Q3): the answers that a replica needs before it asks for votes.
+func TestReplicaMayStand(t *testing.T) {
 	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
 	const shard, other = ",,tls-port=0,shard-id=" + idA, ",,tls-port=0,shard-id=" + idB
 	for _, c := range []struct {
@@ -249,8 +249,8 @@ func TestAgeDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestSilence (state.Q2): a replica that is told of its primary's failure confirms nothing until the election of the
-// one that has told it is over, although it finds the primary well. Answers of before do not count.
+// TestSilence (state.Q2): a replica is told of its primary's failure. It confirms nothing until the election of the
+// replica that has told it is over, although it finds the primary well. Answers of before do not count.
 func TestSilence(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +

@@ -112,6 +112,12 @@ func confirmedByOne(t *testing.T) (has, lacks *testkit.Server, key string, voter
 			return testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, primary.Do("CLUSTER", "MYID").Text), 3)
 		})
 	}
+	primary.Do("SET", key, 0) // no offset is 0 then, which would be unknown
+	for _, n := range []*testkit.Server{has, lacks} {
+		testkit.Until(t, testkit.Slowly(patience), "the first write is there", func() error {
+			return testkit.Equal(n.InfoInt("replication", "slave_repl_offset") > 0, true)
+		})
+	}
 	lacks.Signal(syscall.SIGSTOP)
 	primary.Do("CLIENT", "KILL", "TYPE", "replica") // one comes back, and the other has nothing in its socket
 	testkit.Until(t, testkit.Slowly(patience), "one replica", online)
