@@ -54,9 +54,20 @@ type pastIncr struct {
 // liveSize is the size of an increment that still grows.
 const liveSize = -1
 
-// lostGap is more than the bytes that a process writes whose last steps the index lacks. Their offsets are left out, so
-// each offset still stands for one moment only.
+// lostGap is more than the bytes of one increment. The offsets of increments that the index lacks are left out, so each
+// offset still stands for one moment only.
 const lostGap = 1 << 40
+
+// gapAfter returns how many offsets are left out after end, when the log continues with increments that do not adjoin.
+// Increments have growing numbers, so that the gap differs if the index cannot be written at several starts.
+func gapAfter(end int64, incrs []part) int64 {
+	last := int64(0)
+	if len(incrs) > 0 {
+		last = incrs[len(incrs)-1].seq
+	}
+	next := (end/lostGap + 1) * lostGap
+	return next + last%(1<<20)*lostGap - end - 1 // h.begin adds one
+}
 
 // The suffix of the index's name, after appendfilename, and the additional suffix of a damaged index.
 const (

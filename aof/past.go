@@ -26,7 +26,7 @@ func (w *writer) openPast(m *manifest) {
 	}
 	if last < 0 {
 		if h.live() != nil { // the disk was full: the index lacks the last steps
-			h.gap = lostGap
+			h.gap = gapAfter(h.end(), m.incrs)
 		}
 		w.shutPast()
 		w.beginPast(m)
