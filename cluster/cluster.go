@@ -119,7 +119,8 @@ type Cluster struct {
 	accepted  acceptedLinks
 	memory    atomic.Int64 // of all links
 	peers     atomic.Int64 // other nodes
-	hushed    atomic.Bool  // this replica is to confirm nothing
+	hushing   sync.Mutex   // held around a call of parts.Confirm; guards hushed
+	hushed    bool         // this replica is to confirm nothing
 	sent      traffic
 	received  traffic
 
@@ -431,14 +432,18 @@ func (o outside) DataAge() int64 { return nowMs() - o.parts.HeardMs() }
 // Confirm ends acknowledgements at once. They begin again after the errands so far: one may be to follow another
 // primary.
 func (o outside) Confirm(on bool) {
-	o.hushed.Store(!on)
+	c := o.Cluster
+	c.hushing.Lock()
+	defer c.hushing.Unlock()
+	c.hushed = !on
 	if !on {
-		o.parts.Confirm(false)
+		c.parts.Confirm(false)
 		return
 	}
-	c := o.Cluster
 	c.ask(errand{run: func() {
-		if !c.hushed.Load() {
+		c.hushing.Lock()
+		defer c.hushing.Unlock()
+		if !c.hushed {
 			c.parts.Confirm(true)
 		}
 	}})
