@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -462,4 +463,48 @@ func TestHandOverWaitsForTheLog(t *testing.T) {
 	testkit.Until(t, testkit.Slowly(patience), "the move has failed",
 		func() error { return testkit.Equal(moveState(to, "state"), "failed") })
 	showsNone(t, to)
+}
+
+// TestMovesAreHeardBySourcesOnly: a target of a move works at the source's commands all the time, so that its duties
+// run in the source's turns. Its messages reach the source, and another client gets the reply to each of its requests.
+func TestMovesAreHeardBySourcesOnly(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", ""}, testkit.Ours, testkit.Ours)
+	to := nodes[1]
+	s := establish(t, nodes[0], to, 'a')
+	stop := make(chan struct{})
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer close(stop)
+	client := to.Dial()
+	others.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if v, err := client.Do("ECHO", n); err != nil || v.Text != strconv.Itoa(n) {
+				t.Errorf("ECHO %d: %+v, %v", n, v, err)
+				return
+			}
+		}
+	})
+	others.Go(func() {
+		sets := bytes.Repeat([]byte("*3\r\n$3\r\nSET\r\n$4\r\n{1}k\r\n$1\r\nv\r\n"), 1000)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := s.link.Conn().Write(sets); err != nil {
+				t.Errorf("the link to the target: %v", err)
+				return
+			}
+		}
+	})
+	for range 5 {
+		s.hears("ACK")
+	}
 }
