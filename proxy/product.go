@@ -176,9 +176,9 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 	return r.static.Set(shards, owners)
 }
 
-// settle has each loop use the current map, and returns when no call by an older one is under way. A call whose reply has
-// begun has run. A client that does not read such a reply, and has later calls on the same connection, is closed after
-// proxy-timeout.
+// settle has each loop use the current map, and returns when no call by an older one is under way. A call whose reply
+// has begun has run. A client that does not read such a reply, and has later calls on the same connection, is closed
+// after proxy-timeout.
 func (p *Proxy) settle() {
 	var asked sync.WaitGroup
 	waiting := map[*worker][]*mark{}
