@@ -401,6 +401,29 @@ func TestKilledLinkComesBack(t *testing.T) {
 	})
 }
 
+// TestOffsetIsUnknown: with min-replicas-to-ack, a server that begins to follow another has no offset for others until
+// the stream continues or the full copy is in place. Without, it has its own.
+func TestOffsetIsUnknown(t *testing.T) {
+	for _, reply := range []string{"+CONTINUE\r\n", "+FULLRESYNC " + otherHistory + " 70\r\n$0\r\n"} {
+		p := newPrimary(t)
+		s := newSource(t, p)
+		p.Do(func() {
+			p.feed.moveTo(70)
+			p.follower.Follow(s.address())
+		})
+		s.greet()
+		if got := p.feed.Offset(); got != 70 {
+			t.Errorf("without min-replicas-to-ack the offset is %d", got)
+		}
+		p.Do(func() { p.feed.settings.MinAck.Set(1) })
+		if got := p.feed.Offset(); got != 0 {
+			t.Errorf("before %q the offset is %d", reply, got)
+		}
+		s.say(reply)
+		p.waitFor("the offset", func() bool { return p.feed.Offset() == 70 })
+	}
+}
+
 // TestPauseHoldsTheStream: bytes that a primary sends during CLIENT PAUSE are read, but not applied before the pause
 // ends.
 func TestPauseHoldsTheStream(t *testing.T) {
