@@ -401,8 +401,8 @@ func TestKilledLinkComesBack(t *testing.T) {
 	})
 }
 
-// TestOffsetIsUnknown: with min-replicas-to-ack, a server that begins to follow another has no offset for others until
-// the stream continues or the full copy is in place. Without, it has its own.
+// TestOffsetIsUnknown: a server begins to follow another. With min-replicas-to-ack it shows no offset until the stream
+// continues or the full copy is in place. Without, it shows its own.
 func TestOffsetIsUnknown(t *testing.T) {
 	for _, reply := range []string{"+CONTINUE\r\n", "+FULLRESYNC " + otherHistory + " 70\r\n$0\r\n"} {
 		p := newPrimary(t)
