@@ -141,3 +141,16 @@ func TestNoPauseForAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestSettledByReply: a call whose reply has begun has run, though its client does not read. One after it may not have.
+func TestSettledByReply(t *testing.T) {
+	c := newPacing(t)
+	u := c.long(c.s.access)
+	if m := (&mark{u, u.answers + uint64(u.calls.n)}); !c.isPaused(u) || !m.isSettled() {
+		t.Error("a table waits for a reply that has begun")
+	}
+	u.push(call{s: c.s, number: c.s.expect(), slot: -1, row: 1}, encode("GET", "big"))
+	if m := (&mark{u, u.answers + uint64(u.calls.n)}); m.isSettled() {
+		t.Error("no table waits for a call that may not have run")
+	}
+}
