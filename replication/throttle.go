@@ -149,8 +149,11 @@ func (t *throttle) lines(w *info.Writer) {
 	w.Int("repl_throttle_total_commands", int64(now.Calls))
 }
 
-// debugLines are the throttle's share of INFO debug.
+// debugLines are the throttle's share of INFO debug. There are none while the throttle is off.
 func (t *throttle) debugLines(w *info.Writer) {
+	if !t.settings.Throttle.Get() {
+		return
+	}
 	w.Int("repl_throttle_more_events", int64(t.more))
 	w.Int("repl_throttle_less_events", int64(t.less))
 	w.Int("repl_throttle_current_clients", int64(t.core.Throttled().Clients))

@@ -88,7 +88,7 @@ func mixed(rng *rand.Rand, i int, text string) []any {
 // values are unchanged, and can be changed.
 func TestResidentAfterDeletes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	keys := 20_000 * min(testkit.Scale(), 8)
+	keys := 60_000 * min(testkit.Scale(), 8)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	text := strings.Repeat("v", 2000)
 	s := testkit.Start(t, "--measure-turn-cpu", "yes", "--active-defrag-ignore-bytes", "1mb")
@@ -107,7 +107,7 @@ func TestResidentAfterDeletes(t *testing.T) {
 	s.Do("CONFIG", "RESETSTAT")
 	used := s.InfoInt("memory", "used_memory") - emptyUsed
 	first, began := s.RSS()-empty, time.Now()
-	limit := used*3/2 + 24<<20 // the process itself grows by several MB
+	limit := used*3/2 + 40<<20 // the process itself grows, on a busy host by up to 30 MB
 	testkit.Until(t, testkit.Slowly(time.Minute), "memory given back", func() error {
 		if left := s.RSS() - empty; left > limit && !testkit.Checked {
 			return fmt.Errorf("seed %d: %d MB resident for %d MB used, %d MB when full", seed, left>>20, used>>20, full>>20)
