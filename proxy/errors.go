@@ -181,8 +181,8 @@ func errTooLong(at string) *protocol.Error {
 }
 
 func errNoForm(at, command string) *protocol.Error {
-	return protocol.Errorf("ERR", "the shard %s speaks RESP2 only, and the proxy does not know what its reply to '%s' is in "+
-		"RESP3; the command has run", at, strings.ReplaceAll(command, "|", " "))
+	return protocol.Errorf("ERR", "the shard %s speaks RESP2 only, and the proxy does not know what its reply to "+
+		"'%s' is in RESP3; the command has run", at, strings.ReplaceAll(command, "|", " "))
 }
 
 func errNoScan(at string) *protocol.Error {

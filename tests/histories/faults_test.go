@@ -59,7 +59,9 @@ var faults = []fault{
 			s.replaced(primary)
 		}
 	}},
-	{"a slow disk", func(s *site, primary *testkit.Server) func() { return s.slowDisk(s.any(primary), 300*time.Millisecond) }},
+	{"a slow disk", func(s *site, primary *testkit.Server) func() {
+		return s.slowDisk(s.any(primary), 300*time.Millisecond)
+	}},
 	{"a full disk", func(s *site, primary *testkit.Server) func() { return s.fullDisk(s.any(primary)) }},
 	{"the primary's disk is full, and then it is killed", func(s *site, primary *testkit.Server) func() {
 		s.fullDisk(primary)
