@@ -200,6 +200,7 @@ func (o *options) do(e *scenarios.Env, subcommand string, names []string) error 
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		section.Title = scenarios.Find(name).What
+		section.NameRival()
 		for i := range section.Tables {
 			section.Tables[i].Print(os.Stdout)
 		}
@@ -273,6 +274,9 @@ func (o *options) env(ctx context.Context, args []string) (*scenarios.Env, error
 		return nil, fmt.Errorf("%s: %w; install redis-server or name one with -redis", o.redis, err)
 	}
 	e.Reference, e.Beside = scenarios.Contender{Name: "redis", Path: path}, o.redis != ownRedis
+	if strings.HasPrefix(scenarios.Version(path), "valkey ") {
+		e.Reference.Name = "valkey"
+	}
 	for _, pair := range o.also {
 		e.Also = append(e.Also, scenarios.Contender{Name: pair[0], Path: pair[1]})
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -10,6 +11,9 @@ var headlines = []string{
 	"CPU per GET, pipeline 64, spindle gnet", "CPU per SET, pipeline 64, spindle gnet",
 	"CPU per GET, pipeline 16, spindle gnet", "CPU per SET, pipeline 16, spindle gnet",
 	"CPU per GET, pipeline 1, spindle gnet", "CPU per SET, pipeline 1, spindle gnet",
+	"CPU per GET, pipeline 1, spindle io_uring", "CPU per SET, pipeline 1, spindle io_uring",
+	"CPU per request, 100/s on 1 connection", "CPU per request, 1,000/s on 1 connection",
+	"CPU per request, 5,000/s on 50 connections", "CPU per request, 20,000/s on 50 connections",
 	"memory, 16 B key, 32 B value, 10,000,000 keys", "memory, the same with a TTL, 10,000,000 keys",
 	"memory, 16 B key, integer value, 10,000,000 keys",
 	"memory, hash of 5 fields", "memory, set of 1,000,000 elements", "memory, zset of 1,000,000 elements",
@@ -26,27 +30,30 @@ var headlines = []string{
 	"full synchronisation of",
 }
 
-// headlineTable returns a table with a row for each measured headline, and a pair of columns for each version of Redis.
-func headlineTable(sections, beside []*Section) Table {
+// headlineTable returns a table with a row for each headline that was measured beside the machine's own redis-server.
+func headlineTable(sections []*Section) Table {
 	t := Table{Columns: []string{"what", "target", "redis " + references(sections), "spindle", "verdict"}}
-	second := references(beside)
-	if second != "" {
-		t.Columns = append(t.Columns, "redis "+second, "spindle beside it")
+	for _, name := range headlines {
+		if f := find(sections, name); f != nil {
+			t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)})
+		}
+	}
+	return t
+}
+
+// newerTable returns a table with a row for each headline and each further server beside which it was measured.
+func newerTable(beside []*Section) Table {
+	t := Table{Columns: []string{"what", "target", "beside", "its figure", "spindle", "verdict"}}
+	others := map[string][]*Section{}
+	for _, s := range beside {
+		others[s.full()] = append(others[s.full()], s)
 	}
 	for _, name := range headlines {
-		f := find(sections, name)
-		if f == nil {
-			continue
-		}
-		row := []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)}
-		if second != "" {
-			reference, ours := "–", "–"
-			if other := find(beside, name); other != nil {
-				reference, ours = other.Reference, other.Ours
+		for _, server := range slices.Sorted(maps.Keys(others)) {
+			if f := find(others[server], name); f != nil {
+				t.Rows = append(t.Rows, []string{f.What, f.Target, server, f.Reference, f.Ours, string(f.Verdict)})
 			}
-			row = append(row, reference, ours)
 		}
-		t.Rows = append(t.Rows, row)
 	}
 	return t
 }

@@ -20,7 +20,7 @@ var words string
 // Write writes BENCHMARKS.md in the folder root, a page with all tables of each section in bench/results, and the
 // README's picture.
 //
-// beside has sections of the same scenarios with another version of Redis. Headlines show both.
+// beside has sections of the same scenarios with other servers. Headlines and losses show all.
 func Write(root string, sections, beside []*Section) error {
 	page, err := Page(sections, beside)
 	if err != nil {
@@ -51,9 +51,10 @@ func Page(sections, beside []*Section) ([]byte, error) {
 	var page bytes.Buffer
 	err = parsed.Execute(&page, map[string]string{
 		"Machine":   machines(sections),
-		"Headlines": text(headlineTable(sections, beside)),
-		"Losses":    losses(sections),
-		"Missed":    missed(sections),
+		"Headlines": text(headlineTable(sections)),
+		"Newer":     text(newerTable(beside)),
+		"Losses":    losses(slices.Concat(sections, beside)),
+		"Missed":    missed(slices.Concat(sections, beside)),
 		"Results":   results(slices.Concat(sections, beside)),
 		"Plots":     plots(sections),
 	})
@@ -76,11 +77,11 @@ func losses(sections []*Section) string {
 
 // missed returns the table of targets that were not reached even though Redis is not better.
 func missed(sections []*Section) string {
-	t := Table{Columns: []string{"target missed, Redis not better", "target", "redis", "spindle"}}
+	t := Table{Columns: []string{"target missed, Redis not better", "target", "reference", "spindle"}}
 	for _, s := range sections {
 		for _, f := range s.Figures {
 			if f.Verdict == Missed {
-				t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours})
+				t.Rows = append(t.Rows, []string{s.beside(f.What), f.Target, f.Reference, f.Ours})
 			}
 		}
 	}
@@ -92,10 +93,10 @@ func missed(sections []*Section) string {
 
 // results returns a list of the pages with the full tables, and of the commands that repeat them.
 func results(sections []*Section) string {
-	t := Table{Columns: []string{"tables", "what", "taken", "beside redis"}}
+	t := Table{Columns: []string{"tables", "what", "taken", "beside"}}
 	for _, s := range sections {
 		t.Rows = append(t.Rows, []string{fmt.Sprintf("[%s](bench/results/%s.md)", s.file(), s.file()), s.Title,
-			s.Taken, s.Reference})
+			s.Taken, s.full()})
 	}
 	return text(t)
 }

@@ -77,17 +77,23 @@ func TestWrite(t *testing.T) {
 	other := section("gc")
 	other.Beside, other.Reference = true, "9.9"
 	other.Figures = []Figure{{headlines[0], "≤ 1", "20", "5", Met}}
+	third := section("gc")
+	third.Beside, third.Reference = true, "valkey 9"
+	third.Figures = []Figure{{headlines[0], "≤ 1 × redis", "4", "6", Lost}}
+	third.NameRival()
 	first := section("throughput")
 	first.Reference, first.Figures = "7", append(first.Figures, Figure{headlines[0] + " and more", "≤ 1", "3", "1", Met})
 	for range 2 { // the second time it overwrites the first
-		if err := Write(root, []*Section{first, section("memory")}, []*Section{other}); err != nil {
+		if err := Write(root, []*Section{first, section("memory")}, []*Section{other, third}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	page := read(t, root, "BENCHMARKS.md")
 	for _, want := range []string{
-		"- a machine\n", "| what | target | redis 7 | spindle | verdict | redis 9.9 | spindle beside it |",
-		"| " + headlines[0] + " and more | ≤ 1 | 3 | 1 | met | 20 | 5 |",
+		"- a machine\n", "| what | target | redis 7 | spindle | verdict |",
+		"| " + headlines[0] + " and more | ≤ 1 | 3 | 1 | met |",
+		"| " + headlines[0] + " | ≤ 1 | redis 9.9 | 20 | 5 | met |",
+		"| " + headlines[0] + " | ≤ 1 × valkey | valkey 9 | 4 | 6 | **lost** |",
 		"| throughput | T: a\\|b, us: behind Redis | not known | – |", "[gc-beside-9.9](bench/results/gc-beside-9.9.md)",
 		"Every other target is met.",
 	} {
@@ -105,6 +111,10 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	read(t, root, "bench/results/gc-beside-9.9.md")
+	if text := read(t, root, "bench/results/gc-beside-valkey-9.md"); !strings.Contains(text,
+		"| what | target | valkey |") || !strings.Contains(text, "≤ 1 × valkey |") {
+		t.Error(text)
+	}
 }
 
 func read(t *testing.T, folder, name string) string {

@@ -16,7 +16,7 @@ import (
 type Section struct {
 	Name      string // of the scenario
 	Title     string // what the scenario does
-	Reference string // version of the server with which spindle was compared
+	Reference string // version of the server with which spindle was compared: "7.0.15", "valkey 9.1.2"
 	Beside    bool   // the server was named by hand and is not the machine's own redis-server
 	Taken     string // date
 	Machine   []string
@@ -77,7 +77,7 @@ func Judge(ours, target, reference float64) Verdict {
 // names.
 func (s *Section) file() string {
 	if s.Beside {
-		return s.Name + "-beside-" + s.Reference
+		return s.Name + "-beside-" + strings.ReplaceAll(s.Reference, " ", "-")
 	}
 	return s.Name
 }
@@ -217,9 +217,42 @@ func Load(dir string, names []string) (sections, beside []*Section, err error) {
 	return sections, beside, nil
 }
 
+// rival returns the name of the server with which spindle was compared: redis or valkey.
+func (s *Section) rival() string {
+	name, _, other := strings.Cut(s.Reference, " ")
+	if !other {
+		return "redis"
+	}
+	return name
+}
+
+// full returns the name and the version of the server with which spindle was compared.
+func (s *Section) full() string {
+	if s.rival() == "redis" {
+		return "redis " + s.Reference
+	}
+	return s.Reference
+}
+
+// NameRival puts the name of the server with which spindle was compared where a scenario has written redis.
+func (s *Section) NameRival() {
+	if s.rival() == "redis" {
+		return
+	}
+	other := func(text string) string { return strings.ReplaceAll(text, "× redis", "× "+s.rival()) }
+	for i := range s.Tables {
+		for j, column := range s.Tables[i].Columns {
+			s.Tables[i].Columns[j] = other(column)
+		}
+	}
+	for i := range s.Figures {
+		s.Figures[i].Target = other(s.Figures[i].Target)
+	}
+}
+
 // Targets returns a table of all figures of a section that have a target.
 func (s *Section) Targets() Table {
-	t := Table{Title: "Targets", Columns: []string{"what", "target", "redis", "spindle", "verdict"}}
+	t := Table{Title: "Targets", Columns: []string{"what", "target", s.rival(), "spindle", "verdict"}}
 	for _, f := range s.Figures {
 		t.Rows = append(t.Rows, []string{f.What, f.Target, f.Reference, f.Ours, string(f.Verdict)})
 	}

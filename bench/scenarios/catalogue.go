@@ -17,6 +17,7 @@ var Catalogue = []Scenario{
 	{"memtier", "the same driven by memtier_benchmark, if it is on PATH", memtier},
 	{"io-threads", "1 and 2 io-threads with all cores free to both sides", ioThreads},
 	{"latency", "open loop at fixed rates: p50 to max from the intended time", latency},
+	{"rates", "CPU of a request at 100 to 20,000 requests a second, on 1 and 50 connections", rates},
 	{"memory", "bytes per key by shape, at two sizes", memory},
 	{"gc", "GC's share of CPU, allocations per request, with many keys", garbage},
 	{"bgsave", "BGSAVE under full write load: longest turn, memory, wall time, the file's readers", bgsave},

@@ -151,10 +151,13 @@ func Version(path string) string {
 	return parseVersion(string(out))
 }
 
-// versionNumber returns only the number of a server's version.
+// versionNumber returns the number of a server's version, after a name that is not Redis's: "7.0.15", "valkey 9.1.2".
 func versionNumber(path string) string {
-	number, _, _ := strings.Cut(Version(path), " ")
-	return number
+	words := append(strings.Fields(Version(path)), "", "")
+	if words[0] == "valkey" {
+		return words[0] + " " + words[1]
+	}
+	return words[0]
 }
 
 // parseVersion shortens "Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc-5.3.0 bits=64 build=…" and keeps the line
@@ -162,6 +165,9 @@ func versionNumber(path string) string {
 func parseVersion(text string) string {
 	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	var words []string
+	if strings.HasPrefix(first, "Valkey ") {
+		words = append(words, "valkey")
+	}
 	for word := range strings.FieldsSeq(first) {
 		if version, ok := strings.CutPrefix(word, "v="); ok {
 			words = append(words, version)
