@@ -26,12 +26,15 @@ import (
 // descriptor with the same number.
 // reactor.A3. mu is not held while a connection is opened, because that may take a turn, and the caller of Rebind holds
 // one.
+// reactor.A4. A loop accepts after it has served the other events of an iteration and sent their replies. So new
+// connections come after known ones, and an iteration accepts few of them.
 type acceptor struct {
 	reactor   *Reactor
 	poll      int        // epoll
 	accepting sync.Mutex // while accept runs (reactor.A1)
 	ready     [64]unix.EpollEvent
 	logged    time.Time // when an accept error was last logged
+	until     time.Time // when accept returns to the loop
 
 	mu      sync.Mutex // guards the fields below
 	current []*listener
@@ -45,8 +48,11 @@ type acceptor struct {
 const acceptPause = 100 * time.Millisecond
 
 // acceptedAtOnce bounds how many connections one listener accepts before the other listeners and the loop's connections
-// are served.
-const acceptedAtOnce = 16
+// are served. acceptTime bounds how long all listeners accept, but each accepts at least one connection.
+const (
+	acceptedAtOnce = 16
+	acceptTime     = 200 * time.Microsecond
+)
 
 func newAcceptor(r *Reactor, listeners []*listener) (*acceptor, error) {
 	a := &acceptor{reactor: r}
@@ -133,6 +139,7 @@ func (a *acceptor) accept() (open bool) {
 		return false
 	}
 	n, _ := epollWait(a.poll, a.ready[:], 0)
+	a.until = time.Now().Add(acceptTime)
 	for i := range max(n, 0) {
 		if l := a.find(int(a.ready[i].Fd)); l != nil {
 			a.take(l)
@@ -168,7 +175,9 @@ func (a *acceptor) take(l *listener) {
 		fd, peer, err := a.acceptOne(l)
 		switch err {
 		case nil:
-			a.reactor.admit(fd, peer, l)
+			if a.reactor.admit(fd, peer, l); time.Now().After(a.until) {
+				return
+			}
 		case unix.EAGAIN:
 			l.mixed = false
 			return
@@ -303,17 +312,32 @@ func (a *acceptor) close() {
 	}
 }
 
-// A door lets a loop accept connections.
-type door struct{ leads atomic.Pointer[acceptor] }
+// A door lets a loop accept connections, after an iteration's other events (reactor.A4).
+type door struct {
+	leads   atomic.Pointer[acceptor]
+	waiting bool // connections wait to be accepted; only the loop's goroutine touches it
+}
 
-// knocked reports whether fd belongs to the acceptor. If so, it accepts the waiting connections.
+// knocked reports whether fd belongs to the acceptor. If so, the loop has to call answer at the end of the iteration.
 func (d *door) knocked(fd int) bool {
 	a := d.leads.Load()
 	if a == nil || fd != a.poll {
 		return false
 	}
-	a.accept()
+	d.waiting = true
 	return true
+}
+
+// answer accepts connections if some wait, and ends l's iteration. It reports whether the acceptor is to be watched
+// further.
+func (d *door) answer(l *loop) (open bool) {
+	if !d.waiting {
+		return false
+	}
+	d.waiting = false
+	open = d.leads.Load().accept()
+	l.endIteration() // opening a connection reads the clock
+	return open
 }
 
 // admitted gives an accepted connection to its loop. It does so at once if that is the first loop, on which accept

@@ -75,6 +75,7 @@ func (h *epollHost) run() {
 			l.relieve()
 		}
 		l.turn()
+		h.door.answer(l)
 		if n == len(h.events) && n < 4096 {
 			h.events = make([]unix.EpollEvent, 2*n)
 		}

@@ -64,10 +64,13 @@ func (b *gnetBackend) stop() {
 
 // ready handles one event. The loop's turn follows at once, or after the other events of the iteration.
 func (h *gnetHost) ready(fd int, events uint32) {
-	if !h.door.knocked(fd) {
+	l := h.loop
+	if h.door.knocked(fd) {
+		l.notify() // heard accepts
+	} else {
 		h.event(fd, events)
 	}
-	l, now := h.loop, h.loop.nowMs
+	now := l.nowMs
 	l.relieve()
 	switch {
 	case !l.pendingTurn():
@@ -99,6 +102,7 @@ func (h *gnetHost) heard() {
 	l.armed.Store(false)
 	h.gather.Heard()
 	l.turn()
+	h.door.answer(l)
 	h.ends(now)
 }
 

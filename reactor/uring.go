@@ -129,6 +129,12 @@ func (h *uringHost) run() {
 			h.watchDoor()
 		}
 		l.turn()
+		if h.door.waiting {
+			h.sendNow() // no connection is opened while the kernel has replies (reactor.U3)
+			if h.door.answer(l) {
+				h.watchDoor()
+			}
+		}
 	}
 	for h.exchange(false, false); h.ring.Ready(); h.exchange(false, false) { // the last sockets are closed
 		for ok := true; ok; _, ok = h.ring.Completion() {
@@ -174,9 +180,7 @@ func (h *uringHost) complete(done *uring.Completion) {
 		}
 		return
 	case ofDoor:
-		if h.door.leads.Load().accept() {
-			h.watchDoor()
-		}
+		h.door.waiting = true
 		return
 	case ofNothing:
 		return
