@@ -12,26 +12,23 @@ import (
 // AUTH, HELLO and SELECT change the user, the protocol and the database of a client's requests. A shard decides. The
 // request goes to one on a connection of the new identity. The session changes over only if the shard agrees.
 
-// A becoming takes a shard's answer to such a request.
+// A becoming is a session that wants to be of another identity.
 type becoming struct {
-	s     *session
-	next  *access
-	reply func(r *protocol.Reply) // what the client reads if the shard agrees; nil: +OK
-	old   []byte                  // is sent instead to a shard that does not know HELLO; nil: nothing is
+	s      *session
+	number uint64 // of the owed reply
+	next   *access
+	reply  func(r *protocol.Reply) // what the client reads if the shard agrees; nil: +OK
 }
 
-func (b *becoming) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+// end gives the session the shard's answer.
+func (b *becoming) end(p []byte, refusal scan.Refusal, err *protocol.Error) {
 	s := b.s
 	if s.closed {
 		b.next.leave()
 		return
 	}
-	if b.old != nil && err == nil && isUnknown(p) { // form.go makes RESP3 of its replies
-		u.push(call{s: s, number: c.number, slot: -1, to: &becoming{s: s, next: b.next, reply: b.reply}}, b.old)
-		return
-	}
 	if err != nil || refusal != scan.NotRefused {
-		s.answerOr(c.number, p, err)
+		s.answerOr(b.number, p, err)
 		b.next.leave()
 		return
 	}
@@ -43,7 +40,7 @@ func (b *becoming) take(u *upstream, c *call, p []byte, refusal scan.Refusal, er
 	} else {
 		b.reply(&r)
 	}
-	s.answer(c.number, r.B)
+	s.answer(b.number, r.B)
 }
 
 // become asks a shard whether the session may be of another identity. words is the request that tells.
@@ -77,17 +74,8 @@ func (s *session) become(next identity, reply func(*protocol.Reply), words ...st
 		s.say(reply)
 		return true
 	}
-	before := s.access
-	s.access = s.w.accessOf(next)
-	u, err := s.upstream(-1)
-	s.access = before
-	if err != nil {
-		s.w.accesses[next].leave()
-		s.fail(err)
-		return true
-	}
 	s.barrier = true
-	u.push(call{s: s, number: s.expect(), slot: -1, to: &becoming{s, u.access, reply, old}}, encode(words...))
+	s.w.check(&becoming{s, s.expect(), s.w.accessOf(next), reply}, encode(words...), old)
 	return true
 }
 

@@ -36,11 +36,16 @@ type worker struct {
 	figures  figures
 	scripts  scriptViews
 	scans    scanOrder
-	buffers  [][]byte
-	plan     route.Plan
-	rules    []*rule // as of the batch; nil: none
-	keys     []int   // scratch memory of rules
-	scratch  []byte  // a request that has to be made
+
+	checks    map[checkKey]*check
+	opening   int      // checks that open a connection (proxy.I2)
+	unchecked []*check // that wait until fewer do
+
+	buffers [][]byte
+	plan    route.Plan
+	rules   []*rule // as of the batch; nil: none
+	keys    []int   // scratch memory of rules
+	scratch []byte  // a request that has to be made
 }
 
 // An identity is what a shard's connection is opened with.
@@ -76,7 +81,7 @@ func newWorker(p *Proxy, loop protocol.Loop) *worker {
 	return &worker{
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
 		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{},
-		ups: map[*upstream]struct{}{},
+		ups: map[*upstream]struct{}{}, checks: map[checkKey]*check{},
 	}
 }
 

@@ -2,11 +2,7 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,17 +31,7 @@ func TestConfirmedThroughAProxy(t *testing.T) {
 		}
 		confirmed = v.Int
 	}
-	replica.Signal(syscall.SIGSTOP)
-	testkit.Until(t, testkit.Slowly(60*time.Second), "the replica stands still", func() error {
-		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", replica.PID))
-		for _, task := range tasks {
-			line, _ := os.ReadFile(task)
-			if _, after, found := strings.Cut(string(line), ") "); found && after[0] != 'T' {
-				return fmt.Errorf("%s: %c", task, after[0])
-			}
-		}
-		return err
-	})
+	freeze(t, replica)
 	send(t, c, "INCR", "k")
 	primary.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "ack_state", "waiting")
 	primary.Kill()

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +14,22 @@ import (
 
 	"spindle/tests/testkit"
 )
+
+// freeze stops a process, and waits until all its threads stand still. SIGCONT continues it.
+func freeze(t *testing.T, s *testkit.Server) {
+	t.Helper()
+	s.Signal(syscall.SIGSTOP)
+	testkit.Until(t, testkit.Slowly(60*time.Second), "the process stands still", func() error {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID))
+		for _, task := range tasks {
+			line, _ := os.ReadFile(task)
+			if _, after, found := strings.Cut(string(line), ") "); found && after[0] != 'T' {
+				return fmt.Errorf("%s: %c", task, after[0])
+			}
+		}
+		return err
+	})
+}
 
 // TestStoppedShard: one of three shards is suspended. Its requests fail at their deadline with an error that names it.
 // The other shards' requests do not wait, and the proxy's memory is bounded.
