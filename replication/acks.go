@@ -46,8 +46,10 @@ type acks struct {
 
 	askedAt    int64 // need when the replicas were last asked; -1: need was not asked for
 	askedNanos int64
-	answered   bool // a replica has answered the last request
-	progress   bool // a replica has acknowledged more than before
+	answered   bool          // a replica has answered the last request
+	short      bool          // such a replica did not have need on its disk
+	rest       time.Duration // before the last request is repeated for that replica's disk
+	restless   bool          // a timer runs that ends rest
 
 	timeouts, degradations uint64
 }
@@ -70,7 +72,7 @@ type ackLevel struct {
 
 const (
 	askGap      = 100 * time.Microsecond // between two requests to the replicas, while one is not answered
-	askAgainMs  = 100                    // a request without a result is repeated after this
+	askAgain    = 100 * time.Millisecond // a request without a result is repeated after this
 	noteEveryMs = 10                     // how precisely the waits of reads are timed
 	entriesMost = 1 << 16                // beyond that, later turns share the last entry, and wait a little longer
 )
@@ -218,7 +220,8 @@ func (a *acks) shut(level int) {
 }
 
 // ask asks the replicas for acknowledgements, if any reply waits for one. It asks at most once a turn, and rarely while
-// the last request is not answered.
+// the last request is not answered. For disks that may have synced more by now, it repeats a request. Each pause before
+// that is a quarter longer than the one before. So a silent replica costs some 30 requests, and then ten a second.
 func (a *acks) ask() {
 	if len(a.roster.replicas) == 0 || a.still || !a.lacks() {
 		return
@@ -227,20 +230,36 @@ func (a *acks) ask() {
 	since := time.Duration(now - a.askedNanos)
 	switch {
 	case a.need > a.askedAt && (a.answered || since >= askGap): // for effects that no request covers
-	case a.answered && a.progress: // for disks that may have synced more by now
-	case since >= askAgainMs*time.Millisecond:
+		a.rest = askGap
+	case since >= askAgain:
+	case a.answered && a.short && since >= a.rest:
+		a.rest = min(a.rest*5/4, askAgain)
+	case a.answered && a.short && !a.restless:
+		a.restless = true
+		time.AfterFunc(a.rest-since, func() { a.core.Do(func() { a.restless = false }) }) // its turn ends with ask
+		return
 	default:
 		return
 	}
-	a.askedAt, a.askedNanos, a.answered, a.progress = a.need, now, false, false
+	a.askedAt, a.askedNanos, a.answered, a.short = a.need, now, false, false
 	a.write(getAck)
 	a.flush()
 }
 
 // hears notes that a replica has sent an acknowledgement.
-func (a *acks) hears(r *replica, more bool) {
-	a.answered = a.answered || r.ackOffset >= a.askedAt
-	a.progress = a.progress || more
+func (a *acks) hears(r *replica) {
+	if r.ackOffset >= a.askedAt {
+		a.answered = true
+		a.short = a.short || a.far()(r) < a.need
+	}
+}
+
+// far returns the function that gives the offset of a replica which counts.
+func (a *acks) far() func(*replica) int64 {
+	if a.settings.AckMode.Get() == ackDisk {
+		return onDisk
+	}
+	return applied
 }
 
 // heard looks at the replicas' offsets, and releases the replies that enough replicas have acknowledged.
@@ -248,10 +267,7 @@ func (a *acks) heard() {
 	if !a.on || a.halted {
 		return
 	}
-	far := applied
-	if a.settings.AckMode.Get() == ackDisk {
-		far = onDisk
-	}
+	far := a.far()
 	a.offsets, a.counted = a.offsets[:0], a.counted[:0]
 	for _, r := range a.roster.replicas {
 		if r.state == online {
@@ -335,7 +351,7 @@ func (a *acks) modeChanged() {
 	if a.on {
 		a.forget()
 		a.heard()
-		a.progress, a.answered = true, true
+		a.rest, a.short, a.answered = askGap, true, true
 	}
 }
 

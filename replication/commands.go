@@ -223,15 +223,13 @@ func (e *Ends) acked(c *command.Context, r *replica, args [][]byte) {
 	if err != nil || !c.Client.Is(client.Replica) {
 		return
 	}
-	more := offset > r.ackOffset
 	r.ackOffset, r.ackMs = max(r.ackOffset, offset), e.feed.core.SteadyMs()
 	if len(args) > 2 && bytes.EqualFold(args[1], []byte("fack")) {
 		if synced, err := strconv.ParseInt(string(args[2]), 10, 64); err == nil {
-			more = more || synced > r.diskOffset
 			r.diskOffset = max(r.diskOffset, synced)
 		}
 	}
-	e.feed.acks.hears(r, more)
+	e.feed.acks.hears(r)
 	switch r.state {
 	case sending:
 		r.loaded = true
