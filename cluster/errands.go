@@ -117,6 +117,9 @@ func (o outside) Ask(e state.Errand) {
 	case state.Drop:
 		drop := errand{run: func() { c.parts.Keys.Drop(e.Slots) }} // after a change of role, and its map
 		c.after = append(c.after, func() { c.errands.add(drop) })
+	case state.Taken:
+		done := errand{run: e.Done} // after the map
+		c.after = append(c.after, func() { c.errands.add(done) })
 	case state.Deliver:
 		c.parts.Messages.Deliver(e.Channel, e.Payload, e.Shard)
 	}

@@ -44,10 +44,23 @@ func (c *Cluster) Manual() (away, here bool) {
 	return away, here
 }
 
-// Claim makes this node the owner of slots that have moved here as a whole. Between only.
-func (c *Cluster) Claim(list []uint16) {
-	c.with(func(s *state.State) { s.Claim(list) })
+// Epoch returns the config epoch of another node, or 0 if the node is not known.
+func (c *Cluster) Epoch(id string) (epoch uint64) {
+	c.look(func(s *state.State) {
+		if n := s.Lookup(id); n != nil {
+			epoch = n.Epoch
+		}
+	})
+	return epoch
+}
+
+// Claim makes this node the owner of slots that have moved here from another node as a whole. It returns false, and
+// changes nothing, if from does not own all of them or has another epoch. done is called in a turn, while no unit is
+// open, when from knows of the claim or this node has lost the slots. Between only.
+func (c *Cluster) Claim(list []uint16, from string, epoch uint64, done func()) (claims bool) {
+	c.with(func(s *state.State) { claims = s.Claim(list, from, epoch, done) })
 	c.errands.run()
+	return claims
 }
 
 // Reclaim raises this node's epoch above that of any earlier claim to its slots. Between only.

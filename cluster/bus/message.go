@@ -95,6 +95,26 @@ func (b *Bitmap) Has(slot int) bool { return b[slot>>3]&(1<<(slot&7)) != 0 }
 // Add adds slot.
 func (b *Bitmap) Add(slot int) { b[slot>>3] |= 1 << (slot & 7) }
 
+// Ranges returns the slots of the set, as pairs of the first and last slot of each range.
+func (b *Bitmap) Ranges() (ranges [][2]int) {
+	for slot := b.Next(0, true); slot < 8*SlotBytes; {
+		end := b.Next(slot, false)
+		ranges = append(ranges, [2]int{slot, end - 1})
+		slot = b.Next(end, true)
+	}
+	return ranges
+}
+
+// Meets reports whether the two sets have a slot in common.
+func (b *Bitmap) Meets(other *Bitmap) bool {
+	for i := range b {
+		if b[i]&other[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Remove removes slot.
 func (b *Bitmap) Remove(slot int) { b[slot>>3] &^= 1 << (slot & 7) }
 

@@ -31,8 +31,12 @@ type Cluster interface {
 	Owner(slot uint16) string
 	// Manual reports whether an operator moves single slots away or here by SETSLOT.
 	Manual() (away, here bool)
-	// Claim makes this node the owner of slots, with an epoch above all others. Between only.
-	Claim(list []uint16)
+	// Epoch returns the config epoch of another node.
+	Epoch(id string) uint64
+	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and
+	// changes nothing, unless from owns them with epoch. done is called in a turn, while no unit is open, when from knows
+	// of the claim or this node has lost the slots. Between only.
+	Claim(list []uint16, from string, epoch uint64, done func()) bool
 	// Saved reports whether all claims are on disk. If not, done is called when they are, by any goroutine.
 	Saved(done func()) bool
 	// Reclaim raises this node's epoch, so that its claim to its slots beats one that was made before. Between only.
@@ -113,6 +117,7 @@ type job struct {
 	readBefore  uint64         // bytes that cl had sent before
 	heardMs     int64          // steady
 	requestedMs int64          // steady, when the hand-over was asked for
+	epoch       uint64         // the source's at that time
 	after       state          // cleaningUp ends in it
 
 	// An export:
@@ -244,7 +249,7 @@ func (m *Mover) end(j *job, s state, message string) {
 	j.message = message
 	if j.export {
 		if j.state == exportGranted && s != success && !m.parts.Space.Replica && m.owner(j.list) == m.parts.Cluster.Me() {
-			m.core.Between(m.parts.Cluster.Reclaim) // slotmove.S2
+			m.reclaim(j)
 		}
 		m.letGo(j)
 	}

@@ -98,6 +98,19 @@ func (m *Mover) tryPause(j *job) {
 	})
 }
 
+// reclaim keeps the slots of a move that was granted (slotmove.S2). Clients are held until the greater epoch is on
+// disk. If this node died before that, its writes would be lost to the target's claim.
+func (m *Mover) reclaim(j *job) {
+	unlatch := j.unlatch
+	j.unlatch, j.pausedMs = nil, m.core.SteadyMs()-j.beganMs
+	m.core.Between(func() {
+		m.parts.Cluster.Reclaim()
+		if m.parts.Cluster.Saved(func() { go m.core.DoBetween(unlatch) }) {
+			unlatch()
+		}
+	})
+}
+
 // letGo ends what an export has of this server: its held clients, its part of the stream, its connection.
 func (m *Mover) letGo(j *job) {
 	if unlatch := j.unlatch; unlatch != nil {
@@ -177,10 +190,11 @@ func (j *job) establishment() []byte {
 	return protocol.AppendCommand(nil, args)
 }
 
-// HandsOver reports whether the target of a move may have taken over, and this node has not heard of it. Turn only.
+// HandsOver reports whether slots are between two owners. Either a target may have taken over, and this node has not
+// heard of it. Or this node has taken over, and the source may not know. Turn only.
 func (m *Mover) HandsOver() bool {
 	for _, j := range m.jobs {
-		if j.state == exportGranted {
+		if j.state == exportGranted || j.state == importGranted {
 			return true
 		}
 	}

@@ -66,7 +66,10 @@ func (c *conn) hasResumed() bool {
 type cluster struct {
 	current   slots.Current
 	me, other *slots.Node
-	done      func() // a claim waits for the disk
+	epoch     uint64 // of other
+	done      func() // a claim is decided
+	saved     func() // it waits for the disk
+	onDisk    bool
 }
 
 func newCluster() *cluster {
@@ -92,9 +95,17 @@ func (c *cluster) Me() string                              { return c.me.ID }
 func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
 func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
 func (c *cluster) Manual() (away, here bool)               { return false, false }
-func (c *cluster) Claim(list []uint16)                     { c.publish(list) }
+func (c *cluster) Epoch(string) uint64                     { return c.epoch }
 func (c *cluster) Reclaim()                                {}
-func (c *cluster) Saved(done func()) bool                  { c.done = done; return false }
+func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
+func (c *cluster) Claim(list []uint16, _ string, epoch uint64, done func()) bool {
+	if epoch != c.epoch {
+		return false
+	}
+	c.publish(list)
+	c.done = done
+	return true
+}
 func (c *cluster) dial(context.Context, string, string) (net.Conn, error) {
 	return nil, io.ErrUnexpectedEOF
 }
@@ -162,14 +173,26 @@ func (n *node) ask(cl *client.Client, line string) (reply string, done bool) {
 	return reply, b.Done == 1
 }
 
-// TestClientsWaitForTheClaim (slotmove.T4): the target of a move has taken over, and its disk has not. A client of the
-// slots is held until the claim is on disk. A client of another slot is not.
+// TestClientsWaitForTheClaim (slotmove.T4): the target of a move has taken over. A client of the slots is held until
+// the claim is decided and on disk. A client of another slot is not held.
 func TestClientsWaitForTheClaim(t *testing.T) {
-	n := newNode(t)
+	for _, c := range []struct {
+		name, reply, state string
+		falls              bool
+	}{
+		{"the claim stands", "$1\r\nv\r\n", "success", false},
+		{"the claim falls", "-MOVED ", "failed", true},
+	} {
+		t.Run(c.name, func(t *testing.T) { n := newNode(t); n.takeOver(t, c.falls, c.reply, c.state) })
+	}
+}
+
+func (n *node) takeOver(t *testing.T, falls bool, want, state string) {
 	source, _ := n.arrive()
-	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
-		strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v",
-		"CLUSTER SYNCSLOTS SNAPSHOT-EOF", "CLUSTER SYNCSLOTS PAUSED", "CLUSTER SYNCSLOTS FAILOVER-GRANTED"} {
+	name := strings.Repeat("a", nameBytes)
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " + name +
+		" SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v", "CLUSTER SYNCSLOTS SNAPSHOT-EOF",
+		"CLUSTER SYNCSLOTS PAUSED", "CLUSTER SYNCSLOTS FAILOVER-GRANTED"} {
 		if reply, done := n.ask(source, line); !done || strings.HasPrefix(reply, "-") {
 			t.Fatalf("%s: %q, done %t", line, reply, done)
 		}
@@ -178,9 +201,13 @@ func TestClientsWaitForTheClaim(t *testing.T) {
 		t.Fatal("the target has not claimed the slots")
 	}
 	cl, c := n.arrive()
-	if reply, done := n.ask(cl, "GET {1}key"); done {
-		t.Errorf("a client reads %q before the claim is on disk", reply)
+	held := func(when string) {
+		t.Helper()
+		if reply, done := n.ask(cl, "GET {1}key"); done {
+			t.Errorf("a client reads %q %s", reply, when)
+		}
 	}
+	held("before the source knows of the claim")
 	elsewhere, _ := n.arrive()
 	if slot := slots.Of([]byte("elsewhere55")); slot <= 16000 {
 		t.Fatalf("the key has slot %d", slot)
@@ -188,9 +215,47 @@ func TestClientsWaitForTheClaim(t *testing.T) {
 	if reply, done := n.ask(elsewhere, "GET elsewhere55"); !done || !strings.HasPrefix(reply, "-MOVED ") {
 		t.Errorf("another slot's client gets %q, done %t", reply, done)
 	}
-	n.cluster.done()
-	testkit.Await(t, time.Minute, "the client is served when the claim is on disk", c.hasResumed)
-	if reply, done := n.ask(cl, "GET {1}key"); !done || reply != "$1\r\nv\r\n" {
+	if falls {
+		n.cluster.publish(nil)
+	}
+	n.DoBetween(n.cluster.done)
+	if n.cluster.saved == nil || c.hasResumed() {
+		t.Fatal("the client is served before the claim is on disk")
+	}
+	n.cluster.onDisk = true
+	n.cluster.saved()
+	testkit.Await(t, time.Minute, "the client is served", c.hasResumed)
+	if reply, done := n.ask(cl, "GET {1}key"); !done || !strings.HasPrefix(reply, want) {
 		t.Errorf("the client reads %q, done %t", reply, done)
+	}
+	testkit.Await(t, time.Minute, "the move is over", func() (over bool) {
+		n.Do(func() { over = n.mover.find(name).state.String() == state })
+		return over
+	})
+	n.Do(func() {
+		if keys := n.mover.parts.Space.StoredInSlot(slots.Of([]byte("{1}key"))); (keys == 0) != falls {
+			t.Errorf("%d keys are here", keys)
+		}
+	})
+}
+
+// TestLateGrant: between the target's request and the grant the source has raised its epoch, because it has given the
+// move up. The target claims nothing.
+func TestLateGrant(t *testing.T) {
+	n := newNode(t)
+	source, _ := n.arrive()
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+		strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "CLUSTER SYNCSLOTS SNAPSHOT-EOF",
+		"CLUSTER SYNCSLOTS PAUSED"} {
+		n.ask(source, line)
+	}
+	n.cluster.epoch = 16
+	n.ask(source, "CLUSTER SYNCSLOTS FAILOVER-GRANTED")
+	testkit.Await(t, time.Minute, "the move has failed", func() (over bool) {
+		n.Do(func() { over = n.mover.jobs[0].state == failed })
+		return over
+	})
+	if owner := n.cluster.Owner(0); owner != n.cluster.other.ID {
+		t.Errorf("%s owns the slots", owner)
 	}
 }

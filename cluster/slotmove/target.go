@@ -18,8 +18,9 @@ import (
 // slotmove.T2. This node claims the slots only within claimWithin of its request: the source holds its clients for
 // longer.
 // slotmove.T3. Replicas and the log get ESTABLISH, then all commands, then FINISH. They hide the keys in between.
-// slotmove.T4. Clients of the slots are held until the claim is on disk. A node that starts without the claim drops the
-// keys, and with them everything that was written.
+// slotmove.T4. Clients of the slots are held until the claim is on disk and the source knows of it. A node that starts
+// without the claim drops the keys, and with them everything that was written. A source that has not heard of the claim
+// keeps the slots after a while (slotmove.S2), and this node drops the keys.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -200,7 +201,7 @@ func (m *Mover) receive(j *job, word []byte) {
 		}
 	case command.Is(word, "PAUSED"):
 		if expect(importWaitPaused, "PAUSED") {
-			j.beganMs, j.requestedMs = j.heardMs, j.heardMs
+			j.beganMs, j.requestedMs, j.epoch = j.heardMs, j.heardMs, m.parts.Cluster.Epoch(j.source)
 			m.say(j, "REQUEST-FAILOVER")
 			m.enter(j, importRequested)
 		}
@@ -238,20 +239,33 @@ func (m *Mover) takeOver(j *job) {
 		m.track(j)
 		return
 	}
+	unlatch := m.core.LatchSlots(j.list)
+	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, func() { m.taken(j, unlatch) }) {
+		unlatch()
+		m.end(j, failed, "The source has given the hand-over up")
+		return
+	}
 	m.enter(j, importGranted)
 	m.parts.Space.Hide(j.list, false) // slotmove.T1
-	unlatch := m.core.LatchSlots(j.list)
-	m.parts.Cluster.Claim(j.list)
 	j.pausedMs = m.core.SteadyMs() - j.beganMs
-	done := func() {
-		unlatch() // slotmove.T4
-		if j.state == importGranted {
-			m.log.Notice("Slot migration %s completed successfully. This node is now the owner of the slots", j.what)
-			m.end(j, success, "")
-		}
+}
+
+// taken ends a move when its source knows of the claim, or the claim has fallen (slotmove.T4). Between only.
+func (m *Mover) taken(j *job, unlatch func()) {
+	if !m.parts.Cluster.Saved(func() { go m.core.DoBetween(func() { m.taken(j, unlatch) }) }) {
+		return
 	}
-	if m.parts.Cluster.Saved(func() { go m.core.DoBetween(done) }) {
-		done()
+	unlatch()
+	switch {
+	case j.state != importGranted:
+	case m.owner(j.list) == m.parts.Cluster.Me():
+		m.log.Notice("Slot migration %s completed successfully. This node is now the owner of the slots", j.what)
+		m.end(j, success, "")
+	default:
+		m.release(j)
+		j.message, j.after = "The source has kept the slots", failed
+		m.enter(j, importCleaning)
+		m.clean(j)
 	}
 }
 

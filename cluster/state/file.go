@@ -15,7 +15,9 @@ import (
 // nodes.conf has a line for each node, as in CLUSTER NODES, and a last line with the epochs.
 //
 //	id ip:port@bus,[host][,name=value…] flags primary ping pong epoch link [slot | from-to | [slot->-id] | [slot-<-id]]…
-//	vars currentEpoch n lastVoteEpoch n
+//	vars currentEpoch n lastVoteEpoch n [lost-slots from-to[,from-to…]]
+//
+// Other servers skip a variable that they do not know, like lost-slots.
 //
 // Source: the files that versions 3.0 to 7.4 write.
 
@@ -27,8 +29,19 @@ func (s *State) Describe() []byte {
 			b = append(s.describe(b, n, false, true), '\n')
 		}
 	}
-	return fmt.Appendf(b, "vars currentEpoch %d lastVoteEpoch %d\n", s.current, s.voted)
+	b = fmt.Appendf(b, "vars currentEpoch %d lastVoteEpoch %d", s.current, s.voted)
+	for i, r := range s.lost.Ranges() {
+		word := ","
+		if i == 0 {
+			word = lostWord
+		}
+		b = fmt.Appendf(b, "%s%d-%d", word, r[0], r[1])
+	}
+	return append(b, '\n')
 }
+
+// lostWord comes before the lost slots.
+const lostWord = " lost-slots "
 
 // List returns CLUSTER NODES. tls decides which port of each node it shows.
 func (s *State) List(tls bool) string {
@@ -143,17 +156,7 @@ func (s *State) describeOpen(b []byte) []byte {
 }
 
 // Ranges returns the slots of a node, as pairs of the first and last slot of each range.
-func (n *Node) Ranges() (ranges [][2]int) {
-	if n.NumSlots == 0 {
-		return nil
-	}
-	for slot := n.slots.Next(0, true); slot < slots.Count; {
-		end := n.slots.Next(slot, false)
-		ranges = append(ranges, [2]int{slot, end - 1})
-		slot = n.slots.Next(end, true)
-	}
-	return ranges
-}
+func (n *Node) Ranges() (ranges [][2]int) { return n.slots.Ranges() }
 
 // A FileError is the error for an invalid nodes.conf.
 type FileError struct {
@@ -291,6 +294,11 @@ func (s *State) loadVars(words []string) string {
 			to = &s.current
 		case strings.EqualFold(words[i], "lastVoteEpoch"):
 			to = &s.voted
+		case strings.EqualFold(words[i], strings.TrimSpace(lostWord)):
+			if !s.loadLost(words[i+1]) {
+				return "a lost slot is none"
+			}
+			continue
 		default:
 			s.log(logging.LevelNotice, "Skipping unknown cluster config variable '%s'", words[i])
 			continue
@@ -302,6 +310,38 @@ func (s *State) loadVars(words []string) string {
 		*to = n
 	}
 	return ""
+}
+
+// loadLost reads the ranges of lost slots.
+func (s *State) loadLost(text string) bool {
+	for word := range strings.SplitSeq(text, ",") {
+		first, last, ok := loadRange(word)
+		if !ok {
+			return false
+		}
+		for slot := first; slot <= last; slot++ {
+			if owner := s.owners[slot]; owner == nil || owner != s.me {
+				s.lost.Add(slot)
+			}
+		}
+	}
+	return true
+}
+
+// loadSlot reads the number of a slot.
+func loadSlot(text string) (slot int, ok bool) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err == nil && n < slots.Count
+}
+
+// loadRange reads a slot, or first-last.
+func loadRange(text string) (first, last int, ok bool) {
+	firstText, lastText, run := strings.Cut(text, "-")
+	first, ok = loadSlot(firstText)
+	if last = first; run && ok {
+		last, ok = loadSlot(lastText)
+	}
+	return first, last, ok
 }
 
 // loadAddress reads ip:port[@bus][,host][,name=value…].
@@ -402,10 +442,6 @@ func (s *State) loadFlag(n *Node, name string) string {
 
 // loadSlots reads a slot, a range, or a migrating or importing slot.
 func (s *State) loadSlots(n *Node, word string) string {
-	number := func(text string) (int, bool) {
-		slot, err := strconv.ParseUint(text, 10, 16)
-		return int(slot), err == nil && slot < slots.Count
-	}
 	if rest, open := strings.CutPrefix(word, "["); open {
 		rest, closed := strings.CutSuffix(rest, "]")
 		slotText, id, moving := strings.Cut(rest, "->-")
@@ -417,19 +453,14 @@ func (s *State) loadSlots(n *Node, word string) string {
 			}
 			to = s.coming
 		}
-		slot, ok := number(slotText)
+		slot, ok := loadSlot(slotText)
 		if !closed || !ok || !bus.ValidID(id) {
 			return "a slot on its way is none"
 		}
 		to[slot] = s.loadNode(id)
 		return ""
 	}
-	firstText, lastText, run := strings.Cut(word, "-")
-	first, ok := number(firstText)
-	last := first
-	if run && ok {
-		last, ok = number(lastText)
-	}
+	first, last, ok := loadRange(word)
 	if !ok {
 		return "a slot is none"
 	}

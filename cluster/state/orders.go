@@ -115,6 +115,7 @@ func (s *State) Importing(slot int, id string) error {
 	n, err := s.target(id)
 	if err == nil {
 		s.coming[slot] = n
+		s.lost.Remove(slot) // the keys that come now are to stay
 		s.settled()
 	}
 	return err
@@ -159,18 +160,6 @@ func (s *State) Bind(slot int, id string) error {
 	}
 	s.settled()
 	return nil
-}
-
-// Claim makes this node the owner of slots that have moved here as a whole. It raises the node's epoch to the greatest.
-func (s *State) Claim(list []uint16) {
-	s.raiseEpoch()
-	for _, slot := range list {
-		delete(s.coming, int(slot))
-		s.unassign(int(slot))
-		s.assign(s.me, int(slot))
-	}
-	s.claimed()
-	s.pongAll(false)
 }
 
 // reclaimBy is by how much Reclaim raises the epoch. It is more than the other node of a move can have raised its own.
@@ -296,6 +285,7 @@ func (s *State) Reset(hard, empty bool) error {
 	}
 	s.closeAll()
 	s.resetManual()
+	s.lost = bus.Bitmap{}
 	for slot := range slots.Count {
 		s.unassign(slot)
 	}
@@ -329,22 +319,24 @@ func (s *State) Adopt() {
 	}
 	changed := false
 	for slot := range slots.Count {
-		if s.out.Keys(slot) == 0 || s.owners[slot] == s.me || s.coming[slot] != nil {
+		owner := s.owners[slot]
+		if s.out.Keys(slot) == 0 || owner == s.me || s.coming[slot] != nil || owner != nil && s.lost.Has(slot) {
 			continue
 		}
 		changed = true
-		if s.owners[slot] == nil {
+		if owner == nil {
 			s.log(logging.LevelNotice, "I have keys for unassigned slot %d. Taking responsibility for it.", slot)
 			s.assign(s.me, slot)
 		} else {
 			s.log(logging.LevelNotice, "I have keys for slot %d, but the slot is assigned to another node. "+
 				"Setting it to importing state.", slot)
-			s.coming[slot] = s.owners[slot]
+			s.coming[slot] = owner
 		}
 	}
 	if changed {
 		s.claimed()
 	}
+	s.dropLost()
 }
 
 // Cut closes links with a node, for DEBUG CLUSTERLINK KILL.

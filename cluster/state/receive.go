@@ -188,6 +188,7 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 		return
 	}
 	if !s.outdated(sender, m) {
+		s.hearFormer(sender, m)
 		s.learnRole(sender, m)
 		s.compareSlots(sender, m)
 	}

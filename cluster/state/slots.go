@@ -20,6 +20,9 @@ func (s *State) assign(n *Node, slot int) bool {
 		}
 	}
 	s.owners[slot] = n
+	if n == s.me {
+		s.lost.Remove(slot)
+	}
 	s.Changed = true
 	return true
 }
@@ -114,17 +117,19 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if s.coming[slot] != nil {
 			continue // an importing slot is only closed by an operator
 		}
-		if !s.unclaimed(slot) && owner.Epoch >= epoch {
+		wins := epoch
+		if owner == s.me && s.unsure(slot) {
+			wins++ // state.T2
+		}
+		if !s.unclaimed(slot) && owner.Epoch >= wins {
 			continue
 		}
 		if owner == s.me && s.out.Keys(slot) > 0 {
 			dirty = append(dirty, uint16(slot))
 		}
-		if owner == primary && s.me.isReplica() {
-			s.lost.Add(slot)
-		}
 		if owner != nil && owner == primary {
 			successor = n
+			s.lost.Add(slot)
 			lost++
 		}
 		s.unassign(slot)
@@ -240,7 +245,11 @@ func (s *State) resolveCollision(n *Node) {
 		n.label(), s.me.Epoch)
 }
 
-// dropLost removes the keys of slots that this node's shard has lost while this node was a replica. Its primary may
+// Slots that another node has taken from this node's shard are noted in nodes.conf (lost), until they come back. Their
+// keys are removed. But a server may end before it has removed all, or start with an older file that has them. A node
+// that did not know would show an operator such keys as a move that was broken off.
+
+// dropLost removes the keys of lost slots, at the start and when this node takes over from its primary. The primary may
 // have ended, or become a replica, before it had removed all of them.
 func (s *State) dropLost() {
 	var dirty []uint16
@@ -249,18 +258,19 @@ func (s *State) dropLost() {
 			dirty = append(dirty, uint16(slot))
 		}
 	}
-	s.lost = bus.Bitmap{}
 	if len(dirty) > 0 {
+		s.log(logging.LevelNotice, "Removing the keys of %d slots that other nodes have taken", len(dirty))
 		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
 	}
 }
 
-// noteDropped forgets lost slots whose keys are gone. Keys that come to such a slot later are not of this shard's past:
-// an operator may bring the slot back key by key.
+// noteDropped has a replica forget lost slots whose keys are gone. Keys that come to such a slot later are to stay: an
+// operator may bring the slot back to the primary key by key.
 func (s *State) noteDropped() {
 	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
 		if s.out.Keys(slot) == 0 {
 			s.lost.Remove(slot)
+			s.save(false)
 		}
 	}
 }

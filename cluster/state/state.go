@@ -75,6 +75,7 @@ type Errand struct {
 	Slots            []uint16 // Drop
 	Channel, Payload []byte   // Deliver
 	Shard            bool
+	Done             func() // Taken
 }
 
 // An ErrandKind is the kind of a request to the core.
@@ -88,6 +89,7 @@ const (
 	Unpause
 	Drop    // remove the keys of Slots
 	Deliver // a published message for this node's subscribers
+	Taken   // call Done, after the slot map in use shows this decision
 )
 
 // A Link is one connection to a peer. The driver makes links only with Accept.
@@ -144,8 +146,10 @@ type State struct {
 	manualUnsent bool // of a replica: the request waits for the link to its primary
 
 	attempt uint64     // counts the attempts to take over, and changes of hushed; 0: none
-	lost    bus.Bitmap // of a replica: slots that other nodes have taken from its primary
+	lost    bus.Bitmap // slots that other nodes have taken from this node, or from its primary
 	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed or is said to have
+
+	taken []*takeover // claims that the former owners of the slots do not know yet
 
 	following string // "host port" that the core was told to follow; "": none
 
@@ -261,6 +265,9 @@ func (s *State) Finish() *Save {
 		}
 	}
 	s.hush()
+	if len(s.taken) > 0 {
+		s.settleTaken()
+	}
 	if s.todo&todoSave == 0 {
 		return nil
 	}

@@ -46,6 +46,11 @@ func (s *State) Tick() {
 		me.Primary.IP != "" {
 		s.follow(me.Primary)
 	}
+	for _, t := range s.taken {
+		if t.from.PingSent == 0 {
+			s.askFormer(t)
+		}
+	}
 	if s.manualEnd != 0 && s.manualEnd < s.now {
 		s.log(logging.LevelWarning, "Manual failover timed out.")
 		s.resetManual()

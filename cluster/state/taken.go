@@ -1,0 +1,106 @@
+package state
+
+import (
+	"slices"
+
+	"spindle/cluster/bus"
+	"spindle/internal/logging"
+)
+
+// This file takes slots from another node as a whole, at the end of a move. Both nodes believe for a moment that they
+// own the slots. The former owner serves no client of them meanwhile. But if it does not hear of the claim in time, it
+// gives up, raises its epoch and continues. So the new owner must know that the former owner has not given up before it
+// serves clients.
+//
+//	new owner                                former owner
+//	Claim: epoch 7, clients are held
+//	saved             ── pong, ping ──▶      accepts and saves, or has epoch 22 already
+//	                  ◀────── pong ───       without the slots: the claim stands. With epoch 22: it falls.
+//	clients go on
+//
+// state.T1. A claim stands when a heartbeat of the former owner does not claim any of the slots. It also stands when
+// the former owner is no primary any more, has been forgotten, or has been failed for a while. A node that comes back
+// from a minority serves no client for as long. By then this node has heard of another claim.
+// state.T2. A claim falls when this node loses one of the slots. Before it stands, an equal epoch is enough: a replica
+// of the former owner may have been elected with it, and serves clients already.
+
+// A takeover is a claim that neither stands nor has fallen.
+type takeover struct {
+	from  *Node
+	slots bus.Bitmap
+	heard bool   // from's heartbeat does not claim the slots
+	done  func() // for the errand
+}
+
+// Claim makes this node the owner of slots that have moved here from another node as a whole. It raises this node's
+// epoch to the greatest. If from does not own all of them, or its epoch is not the given one, Claim changes nothing and
+// returns false. done becomes an errand when the claim stands or has fallen. Owner tells which.
+func (s *State) Claim(list []uint16, from string, epoch uint64, done func()) bool {
+	n := s.byID[from]
+	if n == nil || !s.me.isPrimary() || n.Epoch != epoch {
+		return false
+	}
+	for _, slot := range list {
+		if s.owners[slot] != n {
+			return false
+		}
+	}
+	t := &takeover{from: n, done: done}
+	s.raiseEpoch()
+	for _, slot := range list {
+		delete(s.coming, int(slot))
+		s.unassign(int(slot))
+		s.assign(s.me, int(slot))
+		t.slots.Add(int(slot))
+	}
+	s.taken = append(s.taken, t)
+	s.claimed()
+	s.pongAll(false)
+	s.askFormer(t)
+	return true
+}
+
+// askFormer pings the former owner. A ping that has had no answer yet keeps its time.
+func (s *State) askFormer(t *takeover) {
+	if n := t.from; n.Link != nil && n.Link.ready {
+		before := n.PingSent
+		s.ping(n.Link, bus.Ping)
+		if before != 0 {
+			n.PingSent = before
+		}
+	}
+}
+
+// hearFormer notes which slots the sender of a heartbeat claims.
+func (s *State) hearFormer(n *Node, m *bus.Message) {
+	for _, t := range s.taken {
+		if t.from == n && (m.Primary != "" || !t.slots.Meets(m.Slots)) {
+			t.heard = true
+		}
+	}
+}
+
+// unsure reports whether this node has claimed a slot, and the claim does not stand yet.
+func (s *State) unsure(slot int) bool {
+	return slices.ContainsFunc(s.taken, func(t *takeover) bool { return t.slots.Has(slot) })
+}
+
+// settleTaken ends the claims that stand (state.T1) or have fallen (state.T2).
+func (s *State) settleTaken() {
+	silent := min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay)
+	s.taken = slices.DeleteFunc(s.taken, func(t *takeover) bool {
+		n := t.from
+		stands := t.heard || !n.isPrimary() || s.byID[n.ID] != n || n.is(bus.Failed) && s.now-n.failedMs >= silent
+		for slot := t.slots.Next(0, true); slot < len(s.owners) && !stands; slot = t.slots.Next(slot+1, true) {
+			if s.owners[slot] != s.me {
+				s.log(logging.LevelNotice, "The claim to slot %d, which has moved here, has fallen", slot)
+				stands = true
+			}
+		}
+		if stands || !s.me.isPrimary() {
+			s.out.Ask(Errand{Kind: Taken, Done: t.done})
+			return true
+		}
+		return false
+	})
+}

@@ -1,0 +1,137 @@
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"spindle/cluster/bus"
+)
+
+// A taker notes whether a claim is decided.
+type taker struct {
+	dropper
+	decided int
+}
+
+func (o *taker) Ask(e Errand) {
+	if e.Kind == Taken {
+		e.Done()
+	}
+	o.dropper.Ask(e)
+}
+
+// TestClaim (state.T1, state.T2): this node claims slots 0 to 9 of B. The claim stands when B does not claim them any
+// more, and falls when another node claims them with at least the same epoch.
+func TestClaim(t *testing.T) {
+	const own, less = "0-5460", "10-5460" // B's slots before and after
+	for _, c := range []struct {
+		name    string
+		event   func(s *State, b, c *Node)
+		decided bool
+		mine    bool
+	}{
+		{"nothing happens", func(*State, *Node, *Node) {}, false, true},
+		{"B has not heard of it", func(s *State, b, _ *Node) { hears(s, b, 2, own) }, false, true},
+		{"B accepts", func(s *State, b, _ *Node) { hears(s, b, 2, less) }, true, true},
+		{"B has given up", func(s *State, b, _ *Node) { hears(s, b, 23, own) }, true, false},
+		{"C claims with a lower epoch", func(s *State, _, c *Node) { hears(s, c, 6, "0-10 11000-16383") }, false, true},
+		{"C claims with the same epoch", func(s *State, _, c *Node) { hears(s, c, 7, "0-10 11000-16383") }, true, false},
+		{"B fails", func(s *State, b, _ *Node) { b.Flags, b.failedMs = b.Flags|bus.Failed, s.now }, false, true},
+		{"B has failed long ago", func(s *State, b, _ *Node) {
+			b.Flags, b.failedMs = b.Flags|bus.Failed, s.now-maxRejoinDelay
+		}, true, true},
+		{"B is forgotten", func(s *State, b, _ *Node) {
+			if err := s.Forget(b.ID); err != nil {
+				t.Error(err)
+			}
+		}, true, true},
+		{"an operator takes a slot", func(s *State, b, _ *Node) {
+			if err := s.Bind(3, b.ID); err != nil {
+				t.Error(err)
+			}
+		}, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+				idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 5461-10999\n" +
+				idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected " + own + "\n" +
+				idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := &taker{}
+			s.out = out
+			list := []uint16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
+			done := func() { out.decided++ }
+			if s.Claim(list, idB, 3, done) || s.Claim(list, idC, 3, done) || s.Claim(list, "none", 0, done) {
+				t.Fatal("slots of another owner, or with another epoch, were claimed")
+			}
+			if !s.Claim(list, idB, 2, done) {
+				t.Fatal("the claim was refused")
+			}
+			s.Finish()
+			c.event(s, s.byID[idB], s.byID[idC])
+			s.Tick()
+			s.Finish()
+			if (out.decided == 1) != c.decided || out.decided > 1 {
+				t.Errorf("the claim was decided %d times", out.decided)
+			}
+			if mine := s.owners[3] == s.me; mine != c.mine {
+				t.Errorf("slot 3 is this node's: %t", mine)
+			}
+		})
+	}
+}
+
+// hears has this node receive a heartbeat of a primary.
+func hears(s *State, n *Node, epoch uint64, ranges string) {
+	m := &bus.Message{Type: bus.Ping, Sender: n.ID, CurrentEpoch: epoch, ConfigEpoch: epoch, Flags: bus.Primary,
+		Slots: &bus.Bitmap{}, Port: n.Port, BusPort: n.BusPort, IP: n.IP}
+	for word := range strings.FieldsSeq(ranges) {
+		first, last, _ := loadRange(word)
+		for slot := first; slot <= last; slot++ {
+			m.Slots.Add(slot)
+		}
+	}
+	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), m)
+	s.Finish()
+}
+
+// TestLostSlotsAtStart: another node takes slots from this node, which ends before it has removed their keys. At the
+// next start it removes them. Keys of a slot that an operator brings back stay. Keys of other slots become importing.
+func TestLostSlotsAtStart(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-10999\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 11000-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hears(s, s.byID[idB], 7, "0-9 11000-16383")
+	if err := s.Importing(5, idB); err != nil {
+		t.Fatal(err)
+	}
+	text := string(s.Describe())
+	if !strings.Contains(text, " lost-slots 0-4,6-9\n") {
+		t.Fatalf("nodes.conf has no lost slots:\n%s", text)
+	}
+	if s, err = loaded(text); err != nil {
+		t.Fatal(err)
+	}
+	out := &dropper{keys: map[int]int{3: 1, 5: 1, 9: 1, 100: 1, 11001: 1}}
+	s.out = out
+	s.Adopt()
+	s.Finish()
+	if !slices.Equal(out.dropped, []uint16{3, 9}) {
+		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+	if len(s.coming) != 2 || s.coming[5] == nil || s.coming[11001] == nil {
+		t.Errorf("%d slots are importing", len(s.coming))
+	}
+	if err := s.Bind(3, idA); err != nil {
+		t.Fatal(err)
+	}
+	if text = string(s.Describe()); !strings.Contains(text, " lost-slots 0-2,4-4,6-9\n") {
+		t.Errorf("slot 3 is back:\n%s", text)
+	}
+}
