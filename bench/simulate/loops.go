@@ -9,11 +9,14 @@ type Costs struct {
 	Before, BeforeEach Nanos // before the turn: per batch, and per request
 	After, AfterEach   Nanos // after the turn, until the reply is in the socket
 	Turn, TurnEach     Nanos // inside the turn
+	Several            Nanos // after the turn, per batch, if there are several loops: their threads share caches
 	Moved              Nanos // inside the turn, if another loop had the turn before: the core's data is in its cache
 	Foreign            Nanos // inside the turn, for a batch of another loop: its bytes are in the other cache
 	Publish            Nanos // publishing a batch, because the turn is taken
 	Ring               Nanos // waking a loop that sleeps
 	Client, ClientEach Nanos // costs of the load generator
+	Iteration          Nanos // asking the kernel once for all sockets that have requests
+	Switch             Nanos // a thread that gets a core, after another thread or after its own sleep
 }
 
 // A Run is the setting of a simulation.
@@ -27,9 +30,11 @@ type Run struct {
 	Pipeline  int
 	Slice     Nanos // of the kernel's scheduler
 	Wakeup    Nanos
-	Watch     Nanos // how long a loop watches its published batch before it continues
-	Alone     bool  // loops wait for the turn, and run no batches of others
-	Time, Pre Nanos // the simulated time, and the time before it that is left out
+	Balance   Nanos   // how long a core is idle before it takes a thread that waits for another core
+	Share     float64 // the part of the time in which the machine runs its threads; 0: all of it
+	Watch     Nanos   // how long a loop watches its published batch before it continues
+	Alone     bool    // loops wait for the turn, and run no batches of others
+	Time, Pre Nanos   // the simulated time, and the time before it that is left out
 }
 
 // A Result has the figures of a simulated Run.
@@ -42,8 +47,15 @@ type Result struct {
 
 // Play simulates a run.
 func (r Run) Play() Result {
-	s := &server{Run: r, load: &machine{slice: r.Slice, wakeup: r.Wakeup, free: r.Loads}}
-	s.machine = &machine{slice: r.Slice, wakeup: r.Wakeup, free: r.Cores}
+	if r.Share == 0 {
+		r.Share = 1
+	}
+	of := func(cores int) *machine {
+		m := newMachine(cores)
+		m.slice, m.wakeup, m.change, m.balance, m.share = r.Slice, r.Wakeup, r.Switch, r.Balance, r.Share
+		return m
+	}
+	s := &server{Run: r, machine: of(r.Cores), load: of(r.Loads)}
 	if !r.Apart {
 		s.load = s.machine
 	}
@@ -174,6 +186,7 @@ type loop struct {
 	id     int
 	thread *thread
 	ready  []*client // clients with requests in the socket
+	events int       // the number of ready that the kernel has reported and the loop has not served
 	out    []*client // clients whose batches are published
 	back   []*client // clients whose batches have come back
 	away   int       // the number of published batches that were not taken from back
@@ -190,8 +203,13 @@ func (l *loop) run(work func(Nanos), sleep func()) {
 			l.away--
 			l.reply(c, work)
 		case len(l.ready) > 0:
+			if l.events == 0 {
+				work(s.Iteration)
+				l.events = len(l.ready)
+			}
 			c := l.ready[0]
 			l.ready = l.ready[1:]
+			l.events--
 			work(s.Before + s.BeforeEach*Nanos(s.Pipeline))
 			l.offer(c, work, sleep)
 		default:
@@ -247,7 +265,11 @@ func (l *loop) help(work func(Nanos)) {
 
 func (l *loop) reply(c *client, work func(Nanos)) {
 	s := l.s
-	work(s.After + s.AfterEach*Nanos(s.Pipeline))
+	after := s.After + s.AfterEach*Nanos(s.Pipeline)
+	if len(s.loops) > 1 {
+		after += s.Several
+	}
+	work(after)
 	if s.counts {
 		s.times = append(s.times, s.machine.now-c.sent)
 	}

@@ -1,7 +1,7 @@
 // Package simulate predicts how several loops of a server would perform on a machine with other cores.
 //
 // It simulates the combining turn of engine/combine.go with given costs on given cores, together with closed-loop
-// clients. No run of several loops has been compared with it yet.
+// clients. bench/results/simulate.md compares it with runs, and says what it cannot know.
 // Owner: the caller; one goroutine runs everything.
 // Never: measures anything.
 // Start at loops.go, which has the server; machine.go has the cores and the threads.
@@ -15,16 +15,37 @@ import (
 // Nanos is a time or a duration of the simulation, in nanoseconds.
 type Nanos int64
 
-// A machine is a set of cores. Each core runs one thread at a time. A thread that has used up its slice is queued after
-// the waiting threads, as with a fair scheduler and equal weights.
+// A machine is a set of cores. Each core has a queue, and runs one thread at a time. A thread that has used up its
+// slice is queued after the waiting threads, as with a fair scheduler and equal weights.
+//
+// A woken thread gets an idle core, or else waits for the core that it had last. A core takes a thread out of another
+// core's queue only after it has been idle for a while (balance). So a core may be idle while a thread waits, as under
+// Linux.
 type machine struct {
 	now     Nanos
-	slice   Nanos // how long a thread keeps its core while others wait
-	wakeup  Nanos // from a wake to the first instruction, on a free core
-	free    int   // cores without a thread
-	waiting []*thread
+	slice   Nanos   // how long a thread keeps its core while others wait
+	wakeup  Nanos   // from a wake to the first instruction, on a free core
+	change  Nanos   // the cost of a core's change of threads
+	balance Nanos   // how long a core is idle before it takes a thread from another core
+	share   float64 // the part of the time in which the cores run
+	cores   []*core
 	events  events
 	order   uint64
+}
+
+// A core runs one thread at a time.
+type core struct {
+	busy    bool
+	idle    int // counts the beginnings of idle times
+	waiting []*thread
+}
+
+func newMachine(cores int) *machine {
+	m := &machine{share: 1}
+	for range cores {
+		m.cores = append(m.cores, &core{})
+	}
+	return m
 }
 
 // A thread is a coroutine of the simulation. Its program yields the duration of its next work. 0 means that it sleeps.
@@ -33,6 +54,7 @@ type thread struct {
 	stop  func()
 	left  Nanos // the rest of the current work
 	since Nanos // when it got its core
+	core  *core // its core, or the last one
 	cpu   Nanos
 	state threadState
 	woken bool // the thread was woken during work, so it does not sleep next
@@ -79,17 +101,35 @@ func (m *machine) wake(t *thread) {
 		t.woken = true
 		return
 	}
-	if t.state = queued; m.free > 0 {
-		m.free--
+	t.state = queued
+	if t.core == nil {
+		t.core = m.cores[0]
+	}
+	if c := m.idleCore(t.core); c != nil {
+		c.busy, t.core = true, c
 		m.at(m.now+m.wakeup, func() { m.begin(t) })
 		return
 	}
-	m.waiting = append(m.waiting, t)
+	t.core.waiting = append(t.core.waiting, t)
+}
+
+// idleCore returns an idle core, preferably last, or nil.
+func (m *machine) idleCore(last *core) *core {
+	if !last.busy {
+		return last
+	}
+	for _, c := range m.cores {
+		if !c.busy {
+			return c
+		}
+	}
+	return nil
 }
 
 // begin makes t run on a core.
 func (m *machine) begin(t *thread) {
 	t.state, t.since = running, m.now
+	t.left += m.change
 	m.work(t)
 }
 
@@ -106,21 +146,21 @@ func (m *machine) work(t *thread) {
 			continue
 		}
 		t.state = asleep
-		m.leave()
+		m.leave(t.core)
 		return
 	}
 	n := t.left
 	if left := t.since + m.slice - m.now; left < n {
 		n = max(left, 0)
 	}
-	m.at(m.now+n, func() {
+	m.at(m.now+Nanos(float64(n)/m.share), func() {
 		t.left -= n
 		t.cpu += n
 		if m.now-t.since >= m.slice {
-			if len(m.waiting) > 0 {
+			if c := t.core; len(c.waiting) > 0 {
 				t.state = queued
-				m.waiting = append(m.waiting, t)
-				m.leave()
+				c.waiting = append(c.waiting, t)
+				m.leave(c)
 				return
 			}
 			t.since = m.now
@@ -129,15 +169,37 @@ func (m *machine) work(t *thread) {
 	})
 }
 
-// leave gives the free core to the thread that has waited for longest.
-func (m *machine) leave() {
-	if len(m.waiting) == 0 {
-		m.free++
+// leave gives the core to the thread that has waited for it longest. Without one the core is idle.
+func (m *machine) leave(c *core) {
+	if t := c.first(); t != nil {
+		m.begin(t)
 		return
 	}
-	t := m.waiting[0]
-	m.waiting = m.waiting[1:]
-	m.begin(t)
+	c.busy = false
+	c.idle++
+	began := c.idle
+	m.at(m.now+m.balance, func() {
+		if c.busy || c.idle != began {
+			return
+		}
+		for _, other := range m.cores {
+			if t := other.first(); t != nil {
+				c.busy, t.core = true, c
+				m.begin(t)
+				return
+			}
+		}
+	})
+}
+
+// first takes the first thread out of the core's queue. It returns nil if none waits.
+func (c *core) first() *thread {
+	if len(c.waiting) == 0 {
+		return nil
+	}
+	t := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	return t
 }
 
 // at schedules f for a time.
