@@ -13,6 +13,7 @@ var (
 	errWatchInMulti   = &protocol.Error{Code: "ERR", Text: "WATCH inside MULTI is not allowed"}
 	errNoMulti        = &protocol.Error{Code: "ERR", Text: "EXEC without MULTI"}
 	errNoDiscard      = &protocol.Error{Code: "ERR", Text: "DISCARD without MULTI"}
+	errNoTransaction  = &protocol.Error{Code: "ERR", Text: "Command not allowed inside a transaction"}
 	errExecAbort      = &protocol.Error{Code: "EXECABORT", Text: "Transaction discarded because of previous errors."}
 	errCrossSlot      = &protocol.Error{Code: "CROSSSLOT", Text: "Keys in request don't hash to the same slot"}
 	errNoSlot         = &protocol.Error{Code: "CLUSTERDOWN", Text: "Hash slot not served"}

@@ -68,6 +68,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 	w.p.table().Plan(q.Args, pl)
 	w.p.count.requests.Add(1)
 	if pl.Err != nil {
+		if s.tx != nil && pl.Row != nil && pl.Row.NoMulti {
+			pl.Err = errNoTransaction
+		}
 		s.refuse(pl.Err)
 		return true
 	}

@@ -89,6 +89,8 @@ func TestAnswers(t *testing.T) {
 		"WATCH inside MULTI does not abort EXEC":          watchInMulti,
 		"SUBSCRIBE to many channels counts in order":      countInOrder,
 		"INFO counts blocked clients":                     countBlocked,
+		"SAVE and SHUTDOWN are not allowed inside MULTI":  refuseInMulti,
+		"PFSELFTEST runs at a shard":                      selfTest,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, all) })
 	}
@@ -134,6 +136,17 @@ func countBlocked(t *testing.T, all *tier) {
 	hears(t, c, "[list x]")
 	p.AwaitInfo(limit, "clients", "blocked_clients", "0")
 }
+
+func refuseInMulti(t *testing.T, all *tier) {
+	c := all.proxies[0].Dial()
+	for _, command := range []string{"SAVE", "SHUTDOWN"} {
+		expect(t, c, "OK", "MULTI")
+		expect(t, c, "ERR Command not allowed inside a transaction", command)
+		expect(t, c, "EXECABORT Transaction discarded because of previous errors.", "EXEC")
+	}
+}
+
+func selfTest(t *testing.T, all *tier) { expect(t, all.proxies[0].Dial(), "OK", "PFSELFTEST") }
 
 // spread has keys of all three shards.
 var spread = []string{"a", "b", "c", "d", "e", "f"}
