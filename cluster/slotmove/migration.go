@@ -1,7 +1,6 @@
 package slotmove
 
 import (
-	"bufio"
 	"context"
 	"net"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/protocol"
+	"spindle/protocol/respclient"
 )
 
 // CLUSTER MIGRATION, as the tools of Redis 8.4 use it: the target asks for slots. It asks their owner, as an ordinary
@@ -22,6 +22,7 @@ type task struct {
 	ranges           ranges
 	source           string
 	job              *job   // nil: it has not come
+	move             string // the name that the owner of the slots has given to the move; "": not known
 	unwelcome        bool   // it was cancelled before its import came, which is refused then
 	ended            string // why there will be none: a state of MIGRATION STATUS, or ""
 	message          string
@@ -107,12 +108,13 @@ func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
 	for _, s := range r {
 		request = append(request, number(s.first), number(s.last))
 	}
-	request = append(request, []byte("NODE"), []byte(m.parts.Cluster.Me()))
+	me := m.parts.Cluster.Me()
+	request = append(request, []byte("NODE"), []byte(me))
 	address, patience := net.JoinHostPort(host, strconv.Itoa(port)), m.parts.Patience()
 	if ctx.Client.Is(client.DenyBlocking) || ctx.Client.Conn == nil {
 		go func() {
-			err := m.request(address, request, patience)
-			m.core.Do(func() { m.answered(t, err) })
+			move, err := m.request(t, me, address, request, patience)
+			m.core.Do(func() { m.answered(t, move, err) })
 		}()
 		ctx.Reply.BulkString(t.id)
 		return nil
@@ -128,10 +130,10 @@ func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
 			return nil
 		}})
 	go func() {
-		err := m.request(address, request, patience)
+		move, err := m.request(t, me, address, request, patience)
 		m.core.Do(func() {
 			refused = err
-			m.answered(t, err)
+			m.answered(t, move, err)
 			if waits {
 				m.core.Wake(cl)
 			}
@@ -141,7 +143,8 @@ func (m *Mover) bring(ctx *command.Context, args [][]byte) error {
 }
 
 // answered notes how the owner of a task's slots has answered. If it agrees, it has no earlier move of them.
-func (m *Mover) answered(t *task, err error) {
+func (m *Mover) answered(t *task, move string, err error) {
+	t.move = move
 	if err != nil {
 		t.unwelcome = false
 		if t.job == nil && t.ended == "" {
@@ -173,10 +176,11 @@ func (m *Mover) tickTask(t *task, nowMs int64) {
 	}
 }
 
-// refuses says why an import of slots from source is not wanted: its task was cancelled before. nil: it may begin.
-func (m *Mover) refuses(source string, r ranges) error {
+// refuses says why an import is not wanted: its task was cancelled before. nil: it may begin. While the move's name is
+// not known, an import of the same slots is taken for it.
+func (m *Mover) refuses(name, source string, r ranges) error {
 	for _, t := range m.tasks {
-		if t.unwelcome && t.source == source && t.ranges.String() == r.String() {
+		if t.unwelcome && t.source == source && t.ranges.String() == r.String() && (t.move == "" || t.move == name) {
 			t.unwelcome = false
 			m.log.Notice("The move of slots %s from %s is refused: its task was cancelled", r, source)
 			return errCancelled
@@ -185,19 +189,21 @@ func (m *Mover) refuses(source string, r ranges) error {
 	return nil
 }
 
-// request asks another node for a move. It has its own goroutine.
-func (m *Mover) request(address string, request [][]byte, patience time.Duration) error {
+// request asks another node for the move of a task to this node, me. move is the name that the other node has given to
+// it, or "" if that node does not say. request has its own goroutine.
+func (m *Mover) request(t *task, me, address string, request [][]byte, patience time.Duration) (move string,
+	err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	conn, err := m.parts.Dial(ctx, address, m.parts.Source())
 	if err != nil {
-		return errPartner(plain(err))
+		return "", errPartner(plain(err))
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return errPartner(plain(err))
+		return "", errPartner(plain(err))
 	}
-	in := bufio.NewReaderSize(conn, 4<<10)
+	c := respclient.New(conn)
 	var requests [][][]byte
 	if user, password := m.parts.Login(); password != "" {
 		login := [][]byte{[]byte("AUTH"), []byte(user), []byte(password)}
@@ -207,23 +213,38 @@ func (m *Mover) request(address string, request [][]byte, patience time.Duration
 		requests = append(requests, login)
 	}
 	for _, args := range append(requests, request) {
-		if _, err := conn.Write(protocol.AppendCommand(nil, args)); err != nil {
-			return errPartner(plain(err))
-		}
-		line, err := in.ReadString('\n')
+		c.SendRaw(protocol.AppendCommand(nil, args))
+		v, err := c.Receive()
 		if err != nil {
-			return errPartner(plain(err))
+			return "", errPartner(plain(err))
 		}
-		line = strings.TrimRight(line, "\r\n")
-		if text, isError := strings.CutPrefix(line, "-"); isError {
-			code, text, _ := strings.Cut(text, " ")
+		if v.Err() != nil {
+			code, text, _ := strings.Cut(v.Text, " ")
 			if lower := strings.ToLower(text); code != "ERR" || strings.Contains(lower, "unknown subcommand") {
-				return errPartner(code + " " + text)
+				return "", errPartner(code + " " + text)
 			}
-			return errOfPartner(code, text)
+			return "", errOfPartner(code, text)
 		}
 	}
-	return nil
+	v, err := c.Do("CLUSTER", "GETSLOTMIGRATIONS")
+	if err != nil {
+		return "", nil // the move has begun
+	}
+	return nameOf(v, t.ranges.String(), me), nil
+}
+
+// nameOf returns the name of the latest move of slots to a target, from the reply of GETSLOTMIGRATIONS.
+func nameOf(moves respclient.Value, slots, target string) (name string) {
+	for _, move := range moves.Elems {
+		fields := map[string]string{}
+		for i := 0; i+1 < len(move.Elems); i += 2 {
+			fields[move.Elems[i].Text] = move.Elems[i+1].Text
+		}
+		if fields["operation"] == "EXPORT" && fields["slot_ranges"] == slots && fields["target_node"] == target {
+			return fields["name"]
+		}
+	}
+	return ""
 }
 
 // match gives a new import to the task that asked for it.

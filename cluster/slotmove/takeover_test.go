@@ -1,7 +1,9 @@
 package slotmove
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -70,6 +72,7 @@ type cluster struct {
 	done      func() // a claim is decided
 	saved     func() // it waits for the disk
 	onDisk    bool
+	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
 
 func newCluster() *cluster {
@@ -107,7 +110,12 @@ func (c *cluster) Claim(list []uint16, _ string, epoch uint64, done func()) bool
 	return true
 }
 func (c *cluster) dial(context.Context, string, string) (net.Conn, error) {
-	return nil, io.ErrUnexpectedEOF
+	if c.asked == nil {
+		return nil, io.ErrUnexpectedEOF
+	}
+	here, there := net.Pipe()
+	go c.asked(there)
+	return here, nil
 }
 
 // A node is a core with strings, a Mover and a cluster.
@@ -257,5 +265,58 @@ func TestLateGrant(t *testing.T) {
 	})
 	if owner := n.cluster.Owner(0); owner != n.cluster.other.ID {
 		t.Errorf("%s owns the slots", owner)
+	}
+}
+
+// TestCancelledImport: an import is cancelled before the owner of the slots has begun to send them. The move that the
+// owner has begun for it is refused. A move that an operator begins at the owner afterwards is not.
+func TestCancelledImport(t *testing.T) {
+	n := newNode(t)
+	const ours, operators = "a", "b" // letters of the moves' names
+	n.cluster.asked = func(c net.Conn) {
+		defer c.Close()
+		in := bufio.NewReader(c)
+		text := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+		move := func(name, operation, slots, target string) string {
+			return "*8\r\n" + text("name") + text(strings.Repeat(name, nameBytes)) + text("operation") + text(operation) +
+				text("slot_ranges") + text(slots) + text("target_node") + text(target)
+		}
+		for _, reply := range []string{"+OK\r\n", "*4\r\n" + move("x", "IMPORT", "0-9", n.cluster.Me()) +
+			move("y", "EXPORT", "0-8", n.cluster.Me()) + move("z", "EXPORT", "0-9", n.cluster.other.ID) +
+			move(ours, "EXPORT", "0-9", n.cluster.Me())} {
+			if _, err := readMessage(in); err != nil {
+				t.Errorf("a request: %v", err)
+				return
+			}
+			if _, err := io.WriteString(c, reply); err != nil {
+				t.Errorf("a reply: %v", err)
+				return
+			}
+		}
+	}
+	operator, _ := n.arrive()
+	n.ask(operator, "CLUSTER MIGRATION IMPORT 0 9")
+	testkit.Await(t, time.Minute, "the owner has agreed", func() (agreed bool) {
+		n.Do(func() { agreed = n.mover.tasks[0].move != "" })
+		return agreed
+	})
+	other, _ := n.arrive()
+	if reply, _ := n.ask(other, "CLUSTER MIGRATION CANCEL ALL"); reply != ":1\r\n" {
+		t.Fatalf("CANCEL: %q", reply)
+	}
+	for _, c := range []struct {
+		name, want string
+	}{{operators, "+OK\r\n"}, {ours, "-"}} {
+		source, _ := n.arrive()
+		reply, done := n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+n.cluster.other.ID+" NAME "+
+			strings.Repeat(c.name, nameBytes)+" SLOTSRANGE 0 9")
+		if !done || !strings.HasPrefix(reply, c.want) {
+			t.Fatalf("the move %s gets %q, done %t", c.name, reply, done)
+		}
+		n.Do(func() { n.mover.end(n.mover.jobs[0], cancelled, "") })
+		testkit.Await(t, time.Minute, "the move is over", func() (over bool) {
+			n.Do(func() { over = n.mover.jobs[0].finished() })
+			return over
+		})
 	}
 }

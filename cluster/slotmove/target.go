@@ -75,7 +75,7 @@ func (m *Mover) establish(ctx *command.Context) error {
 		if err := m.checkSource(j.source, owner); err != nil {
 			return err
 		}
-		if err := m.refuses(j.source, j.ranges); err != nil {
+		if err := m.refuses(j.name, j.source, j.ranges); err != nil {
 			return err
 		}
 		if left := m.leftovers(j.list); len(left) > 0 {
