@@ -131,7 +131,7 @@ var hand = map[string]decision{
 
 	// Any shard can reply: all give the same reply.
 	"lolwut": anyShard, "acl|whoami": anyShard, "acl|cat": anyShard, "acl|genpass": anyShard, "acl|dryrun": anyShard,
-	"acl|getuser": anyShard, "acl|list": anyShard, "acl|users": anyShard, "pfselftest": anyShard,
+	"acl|getuser": anyShard, "acl|list": anyShard, "acl|users": anyShard,
 
 	// These concern single servers.
 	"acl": refused(ofUsers), "acl|log": refused(ofOneServer), "bgrewriteaof": refused(ofFiles), "bgsave": refused(ofFiles),
@@ -142,6 +142,7 @@ var hand = map[string]decision{
 	"swapdb":  refused("the shards cannot exchange their databases at the same instant"), "sync": refused(ofRole),
 	"psync": refused(ofRole), "replconf": refused(ofRole), "replicaof": refused(ofRole), "slaveof": refused(ofRole),
 	"failover": refused(ofRole), "role": refused(ofRole), "restore-asking": refused("only servers send it to each other"),
+	"pfselftest":  refused("it holds a shard up for seconds, for all clients; send it to a server"),
 	"clusterscan": refused("its cursor names a single server; use SCAN"),
 	"bigkeys":     refused(ofOneServer), "hotkeys": refused(ofOneServer), "stalls": refused(ofOneServer),
 	"spindle": refused(ofOneServer), "script|stats": refused(ofOneServer), "sentinel": refused(ofOneServer),

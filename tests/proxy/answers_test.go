@@ -90,7 +90,6 @@ func TestAnswers(t *testing.T) {
 		"SUBSCRIBE to many channels counts in order":      countInOrder,
 		"INFO counts blocked clients":                     countBlocked,
 		"SAVE and SHUTDOWN are not allowed inside MULTI":  refuseInMulti,
-		"PFSELFTEST runs at a shard":                      selfTest,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, all) })
 	}
@@ -145,8 +144,6 @@ func refuseInMulti(t *testing.T, all *tier) {
 		expect(t, c, "EXECABORT Transaction discarded because of previous errors.", "EXEC")
 	}
 }
-
-func selfTest(t *testing.T, all *tier) { expect(t, all.proxies[0].Dial(), "OK", "PFSELFTEST") }
 
 // spread has keys of all three shards.
 var spread = []string{"a", "b", "c", "d", "e", "f"}
