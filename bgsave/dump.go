@@ -31,10 +31,16 @@ func (p *packer) write(kind rdb.Kind, v value.Value) {
 	codec.Write(&p.w, kind, v)
 }
 
-// length returns how many bytes v takes in a file.
-func (p *packer) length(v value.Value, newest int) (n int) {
+// elementBytes is the approximate size of an element in a file.
+const elementBytes = 16
+
+// length returns how many bytes v takes in a file. r is nil if no long read needs the length.
+func (p *packer) length(r *command.Reading, v value.Value, newest int) (n int) {
 	p.w.Buf = p.w.Buf[:0]
 	p.w.Spill = func(full []byte) []byte {
+		if r != nil {
+			r.Steps(len(full) / elementBytes)
+		}
 		n += len(full)
 		return full[:0]
 	}
@@ -47,10 +53,12 @@ func (p *packer) length(v value.Value, newest int) (n int) {
 // newest returns the RDB version for which files and payloads are written.
 func (h *Commands) newest() int { return int(h.Settings.Version.Get()) }
 
-// SerializedLength returns how many bytes v takes in a file, without its key (DEBUG OBJECT). Turn only.
-func (h *Commands) SerializedLength(v value.Value) int {
-	h.packer.w.Compress = h.Settings.Compress.Get()
-	return h.packer.length(v, h.newest())
+// SerializedLength returns a function that returns how many bytes a value takes in a file, without its key (DEBUG
+// OBJECT). The function may be called outside the turn. SerializedLength may not.
+func (h *Commands) SerializedLength() func(r *command.Reading, v value.Value) int {
+	own, newest := packer{}, h.newest()
+	own.w.Compress = h.Settings.Compress.Get()
+	return func(r *command.Reading, v value.Value) int { return own.length(r, v, newest) }
 }
 
 // keptPayload is the largest buffer that DUMP reuses for its next payload.
@@ -106,7 +114,6 @@ type dumper struct {
 //
 // Errors: errDumpLong.
 func (d *dumper) dump(r *command.Reading, v value.Value) error {
-	const element = 16 // the approximate size of an element
 	kind := codec.Kind(v, d.newest)
 	payload := []byte{byte(kind)}
 	if v.Type() == value.String {
@@ -115,7 +122,7 @@ func (d *dumper) dump(r *command.Reading, v value.Value) error {
 	tooLong := v.Type() == value.String && int64(v.Len()) > d.most
 	d.w.Compress = d.compress
 	d.w.Spill = func(full []byte) []byte {
-		r.Steps(len(full) / element)
+		r.Steps(len(full) / elementBytes)
 		if tooLong = tooLong || d.check && int64(len(payload)+len(full)) > d.most; !tooLong {
 			payload = append(payload, full...)
 		}
@@ -138,7 +145,7 @@ func (h *Commands) tooLong(c *command.Context, v value.Value) bool {
 	if v.Type() == value.String {
 		return int64(v.Len()) > c.MaxBulk()
 	}
-	return h.mayBeTooLong(c, v) && int64(h.SerializedLength(v)) > c.MaxBulk()
+	return h.mayBeTooLong(c, v) && int64(h.SerializedLength()(nil, v)) > c.MaxBulk()
 }
 
 // mayBeTooLong reports whether v's payload could be longer than a bulk string may be. O(1).

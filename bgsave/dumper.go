@@ -37,7 +37,7 @@ func (d *Dumper) Append(dst []byte, v value.Value) []byte {
 // Size returns how many bytes Write will write for v.
 func (d *Dumper) Size(v value.Value) int {
 	compress := d.packer.w.Compress
-	n := d.packer.length(v, d.newest)
+	n := d.packer.length(nil, v, d.newest)
 	d.packer.w.Compress = compress
 	return 1 + n + rdb.FooterLen
 }

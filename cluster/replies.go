@@ -58,13 +58,31 @@ func (c *Cluster) getKeysInSlot(ctx *command.Context) error {
 		return errKeySlots
 	}
 	most = min(most, int64(ctx.DB.InSlot(uint16(slot))))
-	mark, n := ctx.Reply.Mark(), 0
-	ctx.DB.EachInSlot(uint16(slot), int(most), func(v value.Value) {
-		ctx.Reply.Bulk(v.Key())
-		n++
-	})
-	ctx.Reply.ArrayAt(mark, n)
+	if ctx.IsLong(int(most)) {
+		present := ctx.DB.PresentInSlot(uint16(slot))
+		return ctx.ReadBeside(func(r *command.Reading) error {
+			replyKeys(r, present, int(most))
+			return nil
+		})
+	}
+	replyKeys(ctx.Inline(), func(yield func(value.Value) bool) {
+		ctx.DB.EachInSlot(uint16(slot), int(most), func(v value.Value) { yield(v) })
+	}, int(most))
 	return nil
+}
+
+// replyKeys replies the first most keys of those that present yields.
+func replyKeys(r *command.Reading, present func(yield func(value.Value) bool), most int) {
+	mark, n := r.Reply.Mark(), 0
+	for v := range present {
+		if n == most {
+			break
+		}
+		r.Step()
+		r.Reply.Bulk(v.Key())
+		n++
+	}
+	r.Reply.ArrayAt(mark, n)
 }
 
 // myID runs MYID. Replies: this node's ID.

@@ -45,7 +45,7 @@ func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uin
 		return v, 0, o, err
 	}
 	if !v.Exists() {
-		c.AnswerScan(0, 0)
+		c.Inline().AnswerScan(0, 0)
 		return v, 0, o, nil
 	}
 	o, err = parseScan(c.Args[3:], values)
@@ -53,9 +53,9 @@ func (c *Context) OpenScan(t value.Type, values bool) (v value.Value, cursor uin
 }
 
 // AnswerScan begins the reply of a scan: the next cursor, and an array of n elements, which the caller appends.
-func (c *Context) AnswerScan(next uint64, n int) {
+func (r *Reading) AnswerScan(next uint64, n int) {
 	var text [number.MaxIntLen]byte
-	c.Reply.Array(2)
-	c.Reply.Bulk(number.AppendUint(text[:0], next))
-	c.Reply.Array(n)
+	r.Reply.Array(2)
+	r.Reply.Bulk(number.AppendUint(text[:0], next))
+	r.Reply.Array(n)
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"spindle/engine/data/value"
 	"spindle/protocol"
@@ -76,6 +77,26 @@ func (c *Context) Inline() *Reading {
 func (c *Context) IsLong(n int) bool {
 	limit := c.Settings.LongRead.Get()
 	return int64(n) > limit && limit > 0 && c.Core.CanReadBeside(c)
+}
+
+// drawReads is the number of elements that cost as much to read as one random draw from a large value. A draw misses
+// the CPU's caches, and a walk does not.
+const drawReads = 10
+
+// ReadsOfDraws returns the cost of random draws from a value of size elements, in elements read. The draws yield n
+// different elements, or -n that may repeat. A walk draws many different ones.
+func ReadsOfDraws(n, size int) int {
+	const most = math.MaxInt / drawReads
+	if n < 0 {
+		return min(-n, most) * drawReads
+	}
+	return min(min(n, most)*drawReads, size)
+}
+
+// OwnRand returns a random generator for a function outside the turn. That of c.Space belongs to the turn.
+func (c *Context) OwnRand() *rand.PCG {
+	rng := c.Space.Rand()
+	return rand.NewPCG(rng.Uint64(), rng.Uint64())
 }
 
 // ReadBeside parks the client and lets read write the reply outside the turn. The handler returns the result of

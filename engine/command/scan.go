@@ -16,6 +16,12 @@ type Scan struct {
 	NoValues bool
 }
 
+// Own returns the options in memory that outlives the call.
+func (s Scan) Own() Scan {
+	s.Pattern = bytes.Clone(s.Pattern)
+	return s
+}
+
 // parseScan reads the options. values is true for HSCAN, which knows NOVALUES.
 //
 // Errors: ErrSyntax, ErrNotInteger, ErrNoValues.

@@ -13,6 +13,12 @@ type call struct {
 	args      []any
 	unordered bool // the elements of its reply have no order
 	own       bool // redis-server has another reply
+	aged      bool // the reply has ages, which canonical removes
+
+	// of is a command that replies all elements from which the call draws at random. If each is 2, the reply and that of
+	// of have pairs.
+	of   []any
+	each int
 }
 
 func (c call) String() string { return fmt.Sprint(c.args[:min(len(c.args), 8)]...) }
@@ -20,7 +26,7 @@ func (c call) String() string { return fmt.Sprint(c.args[:min(len(c.args), 8)]..
 // name returns the command's name in INFO commandstats.
 func (c call) name() string {
 	name := strings.ToLower(fmt.Sprint(c.args[0]))
-	if name == "memory" {
+	if name == "memory" || name == "xinfo" || name == "debug" {
 		name += "|" + strings.ToLower(fmt.Sprint(c.args[1]))
 	}
 	return name
@@ -52,6 +58,29 @@ var calls = []call{
 	{args: []any{"ZINTERCARD", 2, "zset", "zset2"}},
 	{args: []any{"XRANGE", "stream", "-", "+"}},
 	{args: []any{"XREVRANGE", "stream", "+", "-", "COUNT", 100_000_000}},
+	{args: []any{"XREAD", "STREAMS", "stream", 0}},
+	{args: []any{"XREAD", "COUNT", 50_000, "STREAMS", "stream", "none", "stream", 7, 7, "77-7"}},
+	{args: []any{"XREAD", "BLOCK", 1000, "STREAMS", "stream", 0}},
+	{args: []any{"XPENDING", "stream", "group", "-", "+", 100_000_000}, own: true, aged: true},
+	{args: []any{"XPENDING", "stream", "group", "IDLE", 1_000_000_000, "-", "+", 10}},
+	{args: []any{"XPENDING", "stream", "group", "-", "+", 50_000, "consumer"}, own: true, aged: true},
+	{args: []any{"XINFO", "STREAM", "stream", "FULL", "COUNT", 0}, own: true},
+	{args: []any{"XINFO", "STREAM", "stream", "FULL", "COUNT", 40_000}, own: true},
+	{args: []any{"SRANDMEMBER", "set", 100_000_000}, unordered: true},
+	{args: []any{"SRANDMEMBER", "set", 2000}, of: []any{"SMEMBERS", "set"}, each: 1},
+	{args: []any{"SRANDMEMBER", "set", -2000}, of: []any{"SMEMBERS", "set"}, each: 1},
+	{args: []any{"HRANDFIELD", "hash", 2000, "WITHVALUES"}, of: []any{"HGETALL", "hash"}, each: 2},
+	{args: []any{"HRANDFIELD", "volatile", -2000}, of: []any{"HKEYS", "volatile"}, each: 1},
+	{args: []any{"ZRANDMEMBER", "zset", 2000}, of: []any{"ZRANGE", "zset", 0, -1}, each: 1},
+	{args: []any{"ZRANDMEMBER", "zset", -2000, "WITHSCORES"}, of: []any{"ZRANGE", "zset", 0, -1, "WITHSCORES"}, each: 2},
+	{args: []any{"SCAN", 0, "COUNT", 100_000_000, "MATCH", "k*"}, unordered: true},
+	{args: []any{"SSCAN", "set", 0, "COUNT", 100_000_000}, unordered: true},
+	{args: []any{"HSCAN", "hash", 0, "COUNT", 100_000_000, "MATCH", "*7*"}, unordered: true},
+	{args: []any{"HSCAN", "volatile", 0, "COUNT", 100_000_000}, unordered: true},
+	{args: []any{"ZSCAN", "zset", 0, "COUNT", 100_000_000}, unordered: true},
+	{args: []any{"LCS", "left", "right"}, own: true},
+	{args: []any{"LCS", "left", "right", "IDX"}, own: true},
+	{args: []any{"DIGEST", "text"}, own: true},
 	{args: []any{"BITCOUNT", "text"}},
 	{args: []any{"BITPOS", "text", 1}},
 	{args: []any{"SORT", "list", "ALPHA"}},
@@ -63,6 +92,8 @@ var calls = []call{
 	{args: many("PFCOUNT", "sketch", 300)},
 	{args: []any{"DEBUG", "DIGEST"}, own: true},
 	{args: []any{"DEBUG", "DIGEST-VALUE", "set", "zset", "list"}},
+	{args: []any{"DEBUG", "OBJECT", "list"}, own: true, aged: true},
+	{args: []any{"DEBUG", "OBJECT", "stream"}, own: true, aged: true},
 	{args: []any{"DUMP", "stream"}, own: true},
 	{args: []any{"DUMP", "hash"}, own: true},
 	{args: []any{"DUMP", "zset"}, own: true},
@@ -87,12 +118,16 @@ func many(word, arg string, n int) []any {
 var values = map[string]string{"set": "SADD", "set2": "SADD", "hash": "HSET", "volatile": "HSET", "list": "RPUSH",
 	"numbers": "RPUSH", "zset": "ZADD", "zset2": "ZADD"}
 
-// fill makes the data that calls read: values of n elements, n keys, and a string of n KB.
+// fill makes the data that calls read: values of n elements, n keys, and a string of n KB. All entries of the stream
+// are pending.
 func fill(t *testing.T, c *respclient.Client, n int) {
 	t.Helper()
 	c.Send("SETBIT", "text", n<<13, 1)
 	c.Send("PFADD", "sketch", "a", "b", "c")
-	receive(t, c, 2)
+	c.Send("SET", "left", strings.Repeat("left and right, ", 680))
+	c.Send("SET", "right", strings.Repeat("right and wrong ", 680))
+	c.Send("XGROUP", "CREATE", "stream", "group", 0, "MKSTREAM")
+	receive(t, c, 5)
 	for from := 0; from < n; from += fillEach {
 		count := min(fillEach, n-from)
 		for name := range values {
@@ -104,7 +139,8 @@ func fill(t *testing.T, c *respclient.Client, n int) {
 			c.Send("XADD", "stream", fmt.Sprint(i+1, "-0"), "field", i)
 		}
 		c.Send(mset...)
-		receive(t, c, len(values)+count+1)
+		c.Send("XREADGROUP", "GROUP", "group", "consumer", "STREAMS", "stream", ">")
+		receive(t, c, len(values)+count+2)
 	}
 	// A server before 7.4 has no deadlines of fields. They change no reply here.
 	if _, err := c.Do("HPEXPIRE", "volatile", 3600_000, "FIELDS", 1, "field:0"); err != nil {

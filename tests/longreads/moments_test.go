@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,7 +63,11 @@ func TestMomentsOfLongReads(t *testing.T) {
 		want := inline
 		if !one.own {
 			var err error
-			if want, err = reference.Do(one.args...); err != nil {
+			args := one.args
+			if one.of != nil {
+				args = one.of
+			}
+			if want, err = reference.Do(args...); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -80,7 +85,11 @@ func TestMomentsOfLongReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(one, err)
 		}
-		if a, b := canonical(got, one.unordered), canonical(want, one.unordered); a != b {
+		if one.of != nil {
+			if err := drawn(one, got, want); err != nil {
+				t.Fatalf("seed %d, round %d, %v: %v", seed, round, one.args, err)
+			}
+		} else if a, b := canonical(got, one), canonical(want, one); a != b {
 			t.Fatalf("seed %d, round %d, %v: the long read has\n%.2000s\nredis-server has\n%.2000s", seed, round, one.args, a, b)
 		}
 		if emptied {
@@ -94,7 +103,7 @@ func writes(rng *rand.Rand) (requests [][]any) {
 	at := func() int { return rng.IntN(8000) }
 	for range 1 + rng.IntN(40) {
 		var request []any
-		switch rng.IntN(12) {
+		switch rng.IntN(14) {
 		case 0:
 			request = []any{"SADD", "set", fmt.Sprint("member:", at())}
 		case 1:
@@ -116,6 +125,10 @@ func writes(rng *rand.Rand) (requests [][]any) {
 		case 9:
 			request = []any{"SETBIT", "text", at() << 10, rng.IntN(2)}
 		case 10:
+			request = []any{"XACK", "stream", "group", fmt.Sprint(1+at(), "-0")}
+		case 11:
+			request = []any{"XCLAIM", "stream", "group", "other", 0, fmt.Sprint(1+at(), "-0"), "JUSTID"}
+		case 12:
 			request = []any{"SET", fmt.Sprint("key:", at()), at()}
 		default:
 			request = []any{"DEL", fmt.Sprint("key:", at())}
@@ -125,10 +138,22 @@ func writes(rng *rand.Rand) (requests [][]any) {
 	return requests
 }
 
-// canonical returns a reply as text. If unordered is true, its elements are sorted.
-func canonical(v respclient.Value, unordered bool) string {
-	if !unordered {
+// canonical returns a reply as text, without ages. If its elements have no order, they are sorted.
+func canonical(v respclient.Value, of call) string {
+	if of.aged {
+		text, _, _ := strings.Cut(v.Text, " lru:")
+		v.Text = text
+		for i := range v.Elems {
+			if e := v.Elems[i].Elems; len(e) == 4 { // of XPENDING: ID, consumer, age, deliveries
+				e[2] = respclient.Value{}
+			}
+		}
+	}
+	if !of.unordered {
 		return v.String()
+	}
+	if n := len(v.Elems); n == 2 && v.Elems[1].Elems != nil { // a cursor and elements
+		return v.Elems[0].String() + canonical(v.Elems[1], of)
 	}
 	texts := make([]string, len(v.Elems))
 	for i, e := range v.Elems {
@@ -136,4 +161,30 @@ func canonical(v respclient.Value, unordered bool) string {
 	}
 	slices.Sort(texts)
 	return fmt.Sprint(texts)
+}
+
+// drawn checks a reply of elements drawn at random. all is the reply that has all of them.
+func drawn(one call, got, all respclient.Value) error {
+	texts := func(v respclient.Value) (list []string) {
+		for group := range slices.Chunk(v.Elems, one.each) {
+			list = append(list, fmt.Sprint(group))
+		}
+		return list
+	}
+	had, has := map[string]int{}, texts(got)
+	for _, text := range texts(all) {
+		had[text] = 0
+	}
+	count := one.args[2].(int)
+	if n := min(max(count, -count), max(len(had), -count)); len(has) != n {
+		return fmt.Errorf("%d elements, want %d", len(has), n)
+	}
+	for _, text := range has {
+		times, ok := had[text]
+		if !ok || count > 0 && times > 0 {
+			return fmt.Errorf("%s was drawn %d times before, and was there: %t", text, times, ok)
+		}
+		had[text]++
+	}
+	return nil
 }

@@ -19,6 +19,34 @@ func (db *DB) Scan(cursor uint64, count int, yield func(value.Value)) uint64 {
 	return db.d.t.Scan(cursor, count, db.shown(yield))
 }
 
+// ScanPresent returns a function that is Scan of the keys that are in the database now. Any goroutine may call it while
+// a view of this moment is open.
+func (db *DB) ScanPresent() func(cursor uint64, count int, yield func(value.Value)) uint64 {
+	db.k.assertHeld()
+	root, hidden := db.d.t.Root(), db.k.hidden.Copy()
+	return func(cursor uint64, count int, yield func(value.Value)) uint64 {
+		return table.ScanIn(root, cursor, count, shownOf(hidden, yield))
+	}
+}
+
+// ScanPresentInSlot is ScanPresent for the keys of one slot, as ScanSlot.
+func (db *DB) ScanPresentInSlot(slot uint16) func(cursor uint64, count int, yield func(value.Value)) uint64 {
+	db.k.assertHeld()
+	root, hidden := db.d.t.Root(), db.k.hidden.Copy()
+	return func(cursor uint64, count int, yield func(value.Value)) uint64 {
+		return table.ScanOfIn(root, slot, cursor, count, shownOf(hidden, yield))
+	}
+}
+
+// shownOf returns a function that passes to yield the keys that are not of the hidden slots.
+func shownOf(hidden *table.Hidden, yield func(value.Value)) func(memory.Ref) {
+	return func(ref memory.Ref) {
+		if v := value.At(ref); hidden == nil || !hidden.Has(slots.Of(v.Key())) {
+			yield(v)
+		}
+	}
+}
+
 // Present returns a function that yields the keys that are in the database now, as All does. It may be called several
 // times, and by any goroutine while a view of this moment is open.
 func (db *DB) Present() func(yield func(value.Value) bool) {

@@ -27,6 +27,11 @@ func cursorOf(prefix, tag uint64, depth uint8) uint64 {
 // Scan yields about count blocks, starting at cursor, and returns the next cursor. Cursor 0 begins a scan, and 0
 // returned ends it. yield must not write to the table. Cost: the buckets passed, and at most 10*count empty ones.
 func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
+	return ScanIn(t.root, cursor, count, yield)
+}
+
+// ScanIn is Scan of the table with this root. Any goroutine may scan a frozen root.
+func ScanIn(root, cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	tag, depth := cursor>>6&0xFFFF, uint8(cursor&63)
 	prefix := uint64(0)
 	if depth > maxDepth {
@@ -38,7 +43,7 @@ func (t *Table) Scan(cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	count = min(max(count, 1), 1<<40)
 	buckets := 10 * count
 	for {
-		s := segmentAt(refOf(segmentFor(t.root, prefix)))
+		s := segmentAt(refOf(segmentFor(root, prefix)))
 		if s.depth < depth {
 			tag = 0 // table.C2
 		}

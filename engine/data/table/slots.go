@@ -147,11 +147,16 @@ func WalkSlot(root uint64, layout Layout, slot uint16, yield func(memory.Ref) bo
 
 // ScanOf is Scan for one slot: it begins with the slot and ends after it. It may yield keys of other slots, too.
 func (t *Table) ScanOf(slot uint16, cursor uint64, count int, yield func(memory.Ref)) uint64 {
+	return ScanOfIn(t.root, slot, cursor, count, yield)
+}
+
+// ScanOfIn is ScanOf of the table with this root. Any goroutine may scan a frozen root.
+func ScanOfIn(root uint64, slot uint16, cursor uint64, count int, yield func(memory.Ref)) uint64 {
 	first := prefixOf(slot)
 	if cursor == 0 {
 		cursor = cursorOf(first, 0, slotBits)
 	}
-	cursor = t.Scan(cursor, count, yield)
+	cursor = ScanIn(root, cursor, count, yield)
 	depth := cursor & 63 // 0 means that the table is one segment
 	if depth > 0 && cursor>>22<<(64-depth) > first|(1<<(64-slotBits)-1) {
 		return 0

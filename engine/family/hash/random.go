@@ -2,6 +2,8 @@ package hash
 
 import (
 	"math"
+	"math/bits"
+	"math/rand/v2"
 
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
@@ -53,8 +55,7 @@ func randField(c *command.Context) error {
 		c.Reply.Array(0)
 		return nil
 	}
-	randFields(c, v, count, pairs)
-	return nil
+	return randFields(c, v, int(count), pairs)
 }
 
 // draw returns a random field of v, the hash at the first argument, and its value. ok is false if there is no field.
@@ -75,57 +76,107 @@ func draw(c *command.Context, v value.Value) (field, val listpack.Element, ok bo
 	return field, val, false
 }
 
-// randFields replies count fields of v, which is not empty. It knows their number in advance only if no field is past
-// its deadline.
-func randFields(c *command.Context, v value.Value, count int64, pairs bool) {
-	var live func(int64) bool
-	if hashes.Volatile(v) && past(c, hashes.Least(v)) && removes(c) {
-		live = func(deadline int64) bool { return !past(c, deadline) }
+// randFields replies random fields of v, which is not empty: up to count different ones, or -count that may repeat.
+func randFields(c *command.Context, v value.Value, count int, pairs bool) error {
+	past := anyPast(c, v)
+	if c.IsLong(command.ReadsOfDraws(count, hashes.Len(v))) {
+		rng := c.OwnRand()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyRandom(r, v, count, rng, past, pairs)
+			return nil
+		})
 	}
+	replyRandom(c.Inline(), v, count, c.Space.Rand(), past, pairs)
+	return nil
+}
+
+// anyPast reports whether v may have fields past their deadline that clients must not see. lapseAll leaves those whose
+// deadline passed less than a tick ago.
+func anyPast(c *command.Context, v value.Value) bool {
+	return hashes.Volatile(v) && past(c, hashes.Least(v)) && removes(c)
+}
+
+// replyRandom replies random fields of v, as randFields does. past means that some may be past their deadline. Only
+// then it does not know their number in advance.
+func replyRandom(r *command.Reading, v value.Value, count int, rng *rand.PCG, past, pairs bool) {
 	n := max(count, -count)
 	if count > 0 {
-		n = min(n, int64(hashes.Len(v)))
+		n = min(n, hashes.Len(v))
 	}
 	elements := 1
-	if pairs && !c.Reply.RESP3 {
+	if pairs && !r.Reply.RESP3 {
 		elements = 2
 	}
-	mark := c.Reply.Mark()
-	if live == nil {
-		c.Reply.Array(elements * int(n))
+	mark, given := r.Reply.Mark(), 0
+	reply := func(field, val listpack.Element) {
+		r.Step()
+		pair(r.Reply, field, val, pairs)
+		given++
 	}
-	given := 0
-	if count > 0 {
-		hashes.Sample(v, c.Space.Rand(), int(n), live, func(field, val listpack.Element) {
-			pair(c, field, val, pairs)
-			given++
-		})
+	var live func(int64) bool
+	if past {
+		now := r.Now
+		live = func(deadline int64) bool { return deadline == 0 || deadline >= now }
 	} else {
+		r.Reply.Array(elements * n)
+	}
+	switch {
+	case count > 0:
+		hashes.Sample(v, rng, n, live, reply)
+	case past:
+		drawLive(r, v, n, rng, live, reply)
+	default:
 		for range n {
-			field, val, ok := listpack.Element{}, listpack.Element{}, true
-			if live == nil {
-				field, val, _ = hashes.Random(v, c.Space.Rand())
-			} else if field, val, ok = draw(c, c.DB.Peek(c.Args[1])); !ok {
-				break
-			}
-			pair(c, field, val, pairs)
-			if given++; c.Reply.Full() {
+			field, val, _ := hashes.Random(v, rng)
+			if reply(field, val); r.Reply.Full() {
 				break
 			}
 		}
 	}
-	if live != nil {
-		c.Reply.ArrayAt(mark, elements*given)
+	if past {
+		r.Reply.ArrayAt(mark, elements*given)
+	}
+}
+
+// fewDead is how many more lapsed fields than others drawLive draws before it walks the hash.
+const fewDead = 32
+
+// drawLive replies n random fields that are not past their deadline, possibly repeated. If it draws many fields that
+// are past it, it collects the others once, and draws from these.
+func drawLive(r *command.Reading, v value.Value, n int, rng *rand.PCG, live func(int64) bool,
+	reply func(field, val listpack.Element)) {
+	for dead := -fewDead; n > 0 && dead < 0 && !r.Reply.Full(); {
+		if field, val, deadline := hashes.Random(v, rng); live(deadline) {
+			reply(field, val)
+			n, dead = n-1, dead-1
+		} else {
+			r.Step()
+			dead++
+		}
+	}
+	if n == 0 {
+		return
+	}
+	var fields [][2]listpack.Element
+	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
+		if r.Step(); live(deadline) {
+			fields = append(fields, [2]listpack.Element{field, val})
+		}
+		return true
+	})
+	for ; n > 0 && len(fields) > 0 && !r.Reply.Full(); n-- {
+		high, _ := bits.Mul64(rng.Uint64(), uint64(len(fields)))
+		reply(fields[high][0], fields[high][1])
 	}
 }
 
 // pair replies a field, and also its value if pairs is true.
-func pair(c *command.Context, field, val listpack.Element, pairs bool) {
-	if pairs && c.Reply.RESP3 {
-		c.Reply.Array(2)
+func pair(reply *protocol.Reply, field, val listpack.Element, pairs bool) {
+	if pairs && reply.RESP3 {
+		reply.Array(2)
 	}
-	bulk(c, field)
+	answer(reply, field)
 	if pairs {
-		bulk(c, val)
+		answer(reply, val)
 	}
 }

@@ -19,26 +19,44 @@ func (h *commands) scan(c *command.Context) error {
 	if err != nil || !v.Exists() {
 		return err
 	}
-	h.found = h.found[:0]
-	var room [number.MaxIntLen]byte
-	next := hashes.Scan(v, cursor, o.Count, func(field, val listpack.Element, deadline int64) {
-		if past(c, deadline) || o.Pattern != nil && !glob.Match(o.Pattern, field.Text(room[:0])) {
-			return
-		}
-		h.found = append(h.found, field)
-		if !o.NoValues {
-			h.found = append(h.found, val)
-		}
-	})
-	c.AnswerScan(next, len(h.found))
-	for _, e := range h.found {
-		bulk(c, e)
+	return h.answerScan(c, v, cursor, o)
+}
+
+func (h *commands) answerScan(c *command.Context, v value.Value, cursor uint64, o command.Scan) error {
+	if c.IsLong(min(o.Count, hashes.Len(v))) {
+		own := o.Own()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyScan(r, v, cursor, own, nil)
+			return nil
+		})
 	}
+	h.found = replyScan(c.Inline(), v, cursor, o, h.found[:0])
 	clear(h.found)
 	if cap(h.found) > keptFound {
 		h.found = nil
 	}
 	return nil
+}
+
+// replyScan replies fields, and values, starting at cursor. It collects them in found, and returns it.
+func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan,
+	found []listpack.Element) []listpack.Element {
+	var room [number.MaxIntLen]byte
+	next := hashes.Scan(v, cursor, o.Count, func(field, val listpack.Element, deadline int64) {
+		r.Step()
+		if deadline != 0 && deadline < r.Now || o.Pattern != nil && !glob.Match(o.Pattern, field.Text(room[:0])) {
+			return
+		}
+		found = append(found, field)
+		if !o.NoValues {
+			found = append(found, val)
+		}
+	})
+	r.AnswerScan(next, len(found))
+	for _, e := range found {
+		answer(r.Reply, e)
+	}
+	return found
 }
 
 // keptFound is the largest buffer, in elements, that HSCAN keeps for the next call.

@@ -43,8 +43,10 @@ type Deps struct {
 	Crash             func(how string)                   // "segfault", "panic", "assert", "oom": does not return
 	Restart           func(gracefully bool, delay int64) // ms; does not return if it succeeds
 	// ClientCosts returns the classes for DEBUG CLIENT-EVICTION. It is nil if clients are not evicted.
-	ClientCosts      func() iter.Seq[client.CostClass]
-	SerializedLength func(v value.Value) int // bytes of the value in an RDB file
+	ClientCosts func() iter.Seq[client.CostClass]
+	// SerializedLength returns a function that returns the bytes of a value in an RDB file. The function may be called
+	// outside the turn.
+	SerializedLength func() func(r *command.Reading, v value.Value) int
 
 	// These functions belong to the cluster. They are nil outside cluster mode.
 	Still       func(f func()) // runs f while the bus does nothing

@@ -270,7 +270,7 @@ func sayError(_ *family, c *command.Context, args [][]byte) error {
 }
 
 func wholeDigest(_ *family, c *command.Context, _ [][]byte) error {
-	parts, n := partsOf(c.Space)
+	parts, n := partsOf(c.Space, int(c.Settings.LongRead.Get()))
 	if c.IsLong(n) {
 		return c.ReadBeside(func(r *command.Reading) error {
 			r.Reply.Simple(digestOf(r, parts).String())
@@ -294,7 +294,7 @@ func valueDigests(_ *family, c *command.Context, args [][]byte) error {
 		for _, v := range list {
 			var d digest
 			if r.Step(); v.Exists() {
-				scratch = d.addValue(v, scratch)
+				scratch = d.addValue(r, v, scratch)
 			}
 			r.Reply.Simple(d.String())
 		}

@@ -19,22 +19,26 @@ func object(f *family, c *command.Context, args [][]byte) error {
 	if !v.Exists() {
 		return protocol.ErrNoSuchKey
 	}
-	length := 0
+	length := func(_ *command.Reading, v value.Value) int { return savedLength(v) }
 	if f.SerializedLength != nil {
-		length = f.SerializedLength(v)
-	} else if v.Type() == value.String {
-		length = savedLength(v)
+		length = f.SerializedLength()
 	}
 	idle := c.Space.IdleMs(v) / 1000
-	c.Reply.Simple("Value at:0x1 refcount:1 encoding:" + v.Encoding().String() +
-		" serializedlength:" + strconv.Itoa(length) +
-		" lru:" + strconv.FormatUint(uint64(v.Clock()), 10) +
-		" lru_seconds_idle:" + strconv.FormatInt(int64(idle), 10) + pieces(c, v))
-	return nil
+	text := " lru:" + strconv.FormatUint(uint64(v.Clock()), 10) +
+		" lru_seconds_idle:" + strconv.FormatInt(int64(idle), 10)
+	answer := func(r *command.Reading) error {
+		r.Reply.Simple("Value at:0x1 refcount:1 encoding:" + v.Encoding().String() +
+			" serializedlength:" + strconv.Itoa(length(r, v)) + text + pieces(v))
+		return nil
+	}
+	if c.IsLong(c.Space.Store().Weight(v)) {
+		return c.ReadBeside(answer)
+	}
+	return answer(c.Inline())
 }
 
 // pieces returns the additional text of DEBUG OBJECT for a quicklist. Each leaf counts as a node.
-func pieces(c *command.Context, v value.Value) string {
+func pieces(v value.Value) string {
 	if v.Encoding() != value.Quicklist {
 		return ""
 	}
@@ -45,11 +49,15 @@ func pieces(c *command.Context, v value.Value) string {
 	})
 	nodes, kept := list.LeafCount(v), list.LimitsOf(v)
 	return fmt.Sprintf(" ql_nodes:%d ql_avg_node:%.2f ql_listpack_max:%d ql_compressed:%d ql_uncompressed_size:%d",
-		nodes, float64(c.Space.Store().Count(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
+		nodes, float64(list.Len(v))/float64(nodes), kept.Fill, min(kept.Depth, 1), size)
 }
 
-// savedLength returns the size of a string in an uncompressed RDB file, which stores small integers as numbers.
+// savedLength returns the size of a string in an uncompressed RDB file, which stores small integers as numbers. For
+// other types it returns 0.
 func savedLength(v value.Value) int {
+	if v.Type() != value.String {
+		return 0
+	}
 	n := v.Len()
 	if n <= 11 {
 		switch i, isNumber := number.ParseInt(v.AppendTo(nil)); {

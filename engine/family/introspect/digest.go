@@ -50,7 +50,7 @@ var typeNumbers = map[value.Type]uint32{
 }
 
 // contents has the function for each type that adds a value's content.
-var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []byte{
+var contents = map[value.Type]func(r *command.Reading, d *digest, v value.Value, scratch []byte) []byte{
 	value.String: digestString,
 	value.List:   digestList,
 	value.Hash:   digestHash,
@@ -60,10 +60,10 @@ var contents = map[value.Type]func(d *digest, v value.Value, scratch []byte) []b
 }
 
 // addValue adds a value's type, its content and whether it has a deadline. scratch is a buffer to reuse.
-func (d *digest) addValue(v value.Value, scratch []byte) []byte {
+func (d *digest) addValue(r *command.Reading, v value.Value, scratch []byte) []byte {
 	d.mixNumber(typeNumbers[v.Type()])
 	if content := contents[v.Type()]; content != nil {
-		scratch = content(d, v, scratch)
+		scratch = content(r, d, v, scratch)
 	}
 	if v.Deadline() != 0 {
 		d.xor([]byte("!!expire!!"))
@@ -71,7 +71,7 @@ func (d *digest) addValue(v value.Value, scratch []byte) []byte {
 	return scratch
 }
 
-func digestString(d *digest, v value.Value, scratch []byte) []byte {
+func digestString(r *command.Reading, d *digest, v value.Value, scratch []byte) []byte {
 	if !v.Long() {
 		scratch = v.AppendTo(scratch[:0])
 		d.mix(scratch)
@@ -79,6 +79,7 @@ func digestString(d *digest, v value.Value, scratch []byte) []byte {
 	}
 	h := sha1.New()
 	for piece := range v.Chunks {
+		r.Steps(len(piece) >> 8)
 		h.Write(piece)
 	}
 	d.join(digest(h.Sum(nil)))
@@ -92,13 +93,23 @@ type part struct {
 	keys func(yield func(value.Value) bool)
 }
 
-// partsOf returns the databases that are not empty, as they are now, and the number of their keys.
-func partsOf(k *keyspace.Keyspace) (parts []part, n int) {
+// partsOf returns the databases that are not empty, as they are now, and the number of their keys and elements. It
+// stops counting when it has counted more than most keys or elements.
+func partsOf(k *keyspace.Keyspace, most int) (parts []part, n int) {
 	for i := range k.Len() {
 		if db := k.DB(i); db.Len() > 0 {
 			parts = append(parts, part{i, db.Present()})
 			n += db.Len()
 		}
+	}
+	for _, p := range parts {
+		if n > most {
+			break
+		}
+		p.keys(func(v value.Value) bool {
+			n += k.Store().Weight(v)
+			return n <= most
+		})
 	}
 	return parts, n
 }
@@ -112,7 +123,7 @@ func digestOf(r *command.Reading, parts []part) (whole digest) {
 			r.Step()
 			var d digest
 			d.mix(v.Key())
-			scratch = d.addValue(v, scratch)
+			scratch = d.addValue(r, v, scratch)
 			whole.xor(d[:])
 		}
 	}

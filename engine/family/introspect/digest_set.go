@@ -1,14 +1,16 @@
 package introspect
 
 import (
+	"spindle/engine/command"
 	"spindle/engine/data/value"
 	"spindle/engine/data/value/set"
 )
 
 // digestSet adds the members, which have no order.
-func digestSet(d *digest, v value.Value, scratch []byte) []byte {
-	r := set.Read(v)
-	r.All(func(e set.Element) bool {
+func digestSet(r *command.Reading, d *digest, v value.Value, scratch []byte) []byte {
+	s := set.Read(v)
+	s.All(func(e set.Element) bool {
+		r.Step()
 		scratch = e.Append(scratch[:0])
 		d.xor(scratch)
 		return true

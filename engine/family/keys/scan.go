@@ -1,12 +1,12 @@
 package keys
 
 import (
+	"bytes"
 	"math"
 
 	"spindle/engine/command"
 	"spindle/engine/data/value"
 	"spindle/internal/glob"
-	"spindle/internal/number"
 	"spindle/internal/slots"
 	"spindle/protocol"
 )
@@ -72,7 +72,8 @@ func pastDeadline(c *command.Context, v value.Value) bool {
 	return d != 0 && c.Now > d && !c.Space.Trusting
 }
 
-// scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. It removes the expired keys that it visits.
+// scan is SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]. It removes the expired keys that it visits, but a long
+// read only leaves them out.
 //
 // Replies: the next cursor, 0 at the end, and an array of keys.
 // Errors: "invalid cursor", ErrSyntax, ErrNotInteger, and an error for NOVALUES.
@@ -85,37 +86,65 @@ func scan(c *command.Context) error {
 	if err := o.parse(c.Args[2:]); err != nil {
 		return err
 	}
-	var found []value.Value
-	var gone [][]byte // copies: removing one key may move another one
-	walk := c.DB.Scan
+	return answerScan(c, cursor, o)
+}
+
+func answerScan(c *command.Context, cursor uint64, o scanOptions) error {
+	slot, inSlot := uint16(0), false
 	if c.Space.BySlot() && o.pattern != nil {
-		if slot, one := slots.OfPattern(o.pattern); one {
-			walk = func(cursor uint64, count int, yield func(value.Value)) uint64 {
-				return c.DB.ScanSlot(slot, cursor, count, yield)
-			}
+		slot, inSlot = slots.OfPattern(o.pattern)
+	}
+	past := c.Now // deadlines before it have passed
+	if c.Space.Trusting {
+		past = math.MinInt64
+	}
+	keys := c.DB.Len()
+	if inSlot {
+		keys = c.DB.InSlot(slot)
+	}
+	if c.IsLong(int(min(o.count, int64(keys)))) {
+		own, walk := o.own(), c.DB.ScanPresent()
+		if inSlot {
+			walk = c.DB.ScanPresentInSlot(slot)
+		}
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyScan(r, walk, cursor, own, past)
+			return nil
+		})
+	}
+	walk := c.DB.Scan
+	if inSlot {
+		walk = func(cursor uint64, count int, yield func(value.Value)) uint64 {
+			return c.DB.ScanSlot(slot, cursor, count, yield)
 		}
 	}
+	for _, key := range replyScan(c.Inline(), walk, cursor, o, past) {
+		c.DB.LookupWrite(key)
+	}
+	return nil
+}
+
+// replyScan replies the keys that walk finds, starting at cursor. It returns copies of the keys with a deadline before
+// past, because removing one key may move another one.
+func replyScan(r *command.Reading, walk func(cursor uint64, count int, yield func(value.Value)) uint64, cursor uint64,
+	o scanOptions, past int64) (gone [][]byte) {
+	var found []value.Value
 	cursor = walk(cursor, int(min(o.count, math.MaxInt32)), func(v value.Value) {
-		switch {
+		r.Step()
+		switch d := v.Deadline(); {
 		case o.pattern != nil && !glob.Match(o.pattern, v.Key()):
-		case pastDeadline(c, v):
+		case d != 0 && d < past:
 			gone = append(gone, append([]byte(nil), v.Key()...))
 		case o.typed && v.TypeName() != o.onlyType:
 		default:
 			found = append(found, v)
 		}
 	})
-	c.Reply.Array(2)
-	var text [20]byte
-	c.Reply.Bulk(number.AppendUint(text[:0], cursor))
-	c.Reply.Array(len(found))
+	r.AnswerScan(cursor, len(found))
 	for _, v := range found {
-		c.Reply.Bulk(v.Key())
+		r.Reply.Bulk(v.Key())
 	}
-	for _, key := range gone {
-		c.DB.LookupWrite(key)
-	}
-	return nil
+	return gone
 }
 
 type scanOptions struct {
@@ -123,6 +152,12 @@ type scanOptions struct {
 	pattern  []byte // nil matches everything
 	typed    bool
 	onlyType string // "" if the name is no type's
+}
+
+// own returns the options in memory that outlives the call.
+func (o scanOptions) own() scanOptions {
+	o.pattern = bytes.Clone(o.pattern)
+	return o
 }
 
 func (o *scanOptions) parse(args [][]byte) (err error) {

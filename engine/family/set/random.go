@@ -2,6 +2,7 @@ package set
 
 import (
 	"math"
+	"math/rand/v2"
 
 	"spindle/engine/command"
 	"spindle/engine/data/value"
@@ -120,28 +121,46 @@ func (s *commands) randMember(c *command.Context) error {
 		randomOne(c, v)
 		return nil
 	}
-	reply := c.Reply
 	if !v.Exists() || wanted == 0 {
-		reply.Array(0)
+		c.Reply.Array(0)
 		return nil
 	}
-	r := set.Read(v)
-	rng := c.Space.Rand()
+	return s.answerRandom(c, v, int(wanted))
+}
+
+// answerRandom replies random members of v: up to wanted different ones, or -wanted that may repeat.
+func (s *commands) answerRandom(c *command.Context, v value.Value, wanted int) error {
+	if size := set.Read(v); c.IsLong(command.ReadsOfDraws(wanted, size.Len())) {
+		rng := c.OwnRand()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyRandom(r, v, wanted, rng, &set.Sampler{})
+			return nil
+		})
+	}
+	replyRandom(c.Inline(), v, wanted, c.Space.Rand(), &s.sampler)
+	return nil
+}
+
+func replyRandom(r *command.Reading, v value.Value, wanted int, rng *rand.PCG, sampler *set.Sampler) {
+	s, reply := set.Read(v), r.Reply
 	switch {
 	case wanted < 0:
-		reply.Array(int(-wanted))
-		s.sampler.Draw(&r, rng, int(-wanted), func(e set.Element) bool {
+		reply.Array(-wanted)
+		sampler.Draw(&s, rng, -wanted, func(e set.Element) bool {
+			r.Step()
 			answer(reply, e)
 			return !reply.Full()
 		})
-	case wanted >= int64(r.Len()):
-		reply.Array(r.Len())
-		answerAll(c.Inline(), &r)
+	case wanted >= s.Len():
+		reply.Array(s.Len())
+		answerAll(r, &s)
 	default:
-		reply.Array(int(wanted))
-		s.sampler.Sample(&r, rng, int(wanted), func(e set.Element) { answer(reply, e) })
+		reply.Array(wanted)
+		sampler.Sample(&s, rng, wanted, func(e set.Element) {
+			r.Step()
+			answer(reply, e)
+		})
 	}
-	return nil
 }
 
 func randomOne(c *command.Context, v value.Value) {

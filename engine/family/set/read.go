@@ -49,17 +49,33 @@ func (s *commands) scan(c *command.Context) error {
 	if err != nil || !v.Exists() {
 		return err
 	}
-	r := set.Read(v)
+	return s.answerScan(c, v, cursor, o)
+}
+
+func (s *commands) answerScan(c *command.Context, v value.Value, cursor uint64, o command.Scan) error {
+	if size := set.Read(v); c.IsLong(min(o.Count, size.Len())) {
+		own := o.Own()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyScan(r, v, cursor, own, nil)
+			return nil
+		})
+	}
+	s.found = command.Release(replyScan(c.Inline(), v, cursor, o, s.found))
+	return nil
+}
+
+// replyScan replies members, starting at cursor. It collects them in found, and returns it.
+func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan, found []set.Element) []set.Element {
 	var room [number.MaxIntLen]byte
-	next := r.Scan(cursor, o.Count, func(e set.Element) {
-		if o.Pattern == nil || glob.Match(o.Pattern, e.Text(room[:])) {
-			s.found = append(s.found, e)
+	s := set.Read(v)
+	next := s.Scan(cursor, o.Count, func(e set.Element) {
+		if r.Step(); o.Pattern == nil || glob.Match(o.Pattern, e.Text(room[:])) {
+			found = append(found, e)
 		}
 	})
-	c.AnswerScan(next, len(s.found))
-	for _, e := range s.found {
-		answer(c.Reply, e)
+	r.AnswerScan(next, len(found))
+	for _, e := range found {
+		answer(r.Reply, e)
 	}
-	s.found = command.Release(s.found)
-	return nil
+	return found
 }

@@ -78,7 +78,7 @@ func (c *condition) holds(v value.Value) bool {
 
 func (c *condition) matches(v value.Value) bool {
 	var room [digestLength]byte
-	return ascii.EqualFold(c.arg, string(appendDigest(room[:0], v)))
+	return ascii.EqualFold(c.arg, string(appendDigest(nil, room[:0], v)))
 }
 
 // equals reports whether a string has exactly these bytes. It compares a long string piece by piece.
@@ -98,13 +98,17 @@ func equals(v value.Value, text []byte) bool {
 // appendDigest appends the 64-bit XXH3 hash of a string, as 16 hexadecimal digits.
 //
 // Cost: BenchmarkDigest shows the time for a megabyte. A long string is read piece by piece, and not copied as a whole.
-func appendDigest(dst []byte, v value.Value) []byte {
+// r is nil if no long read needs the hash.
+func appendDigest(r *command.Reading, dst []byte, v value.Value) []byte {
 	var sum uint64
 	if b, ok := v.Contiguous(); ok {
 		sum = xxh3.Hash(b)
 	} else {
 		var h xxh3.Hasher
 		for piece := range v.Chunks {
+			if r != nil {
+				r.Steps(len(piece) >> 10)
+			}
 			h.Write(piece)
 		}
 		sum = h.Sum64()
@@ -125,9 +129,23 @@ func digest(c *command.Context) error {
 		c.Reply.Null()
 		return nil
 	}
-	var room [digestLength]byte
-	c.Reply.Bulk(appendDigest(room[:0], v))
+	return answerDigest(c, v)
+}
+
+func answerDigest(c *command.Context, v value.Value) error {
+	if c.IsLong(length(v) >> 10) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyDigest(r, v)
+			return nil
+		})
+	}
+	replyDigest(c.Inline(), v)
 	return nil
+}
+
+func replyDigest(r *command.Reading, v value.Value) {
+	var room [digestLength]byte
+	r.Reply.Bulk(appendDigest(r, room[:0], v))
 }
 
 // delEx is DELEX key [IFEQ value | IFNE value | IFDEQ digest | IFDNE digest]. Without a condition it removes a key of

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"spindle/engine/command"
+	"spindle/engine/data/value"
 	"spindle/protocol"
 )
 
@@ -33,26 +34,43 @@ func lcs(c *command.Context) error {
 	if uint64(m+1)*uint64(n+1) > uint64(c.MaxBulk())/4 {
 		return errLCSMemory
 	}
+	return o.answer(c, va, vb)
+}
+
+// rowReads is the number of words of a row that cost as much to compute as an element costs to read.
+const rowReads = 32
+
+func (o lcsOptions) answer(c *command.Context, va, vb value.Value) error {
+	if c.IsLong(length(va) * (length(vb) / 64 / rowReads)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			o.reply(r, va, vb)
+			return nil
+		})
+	}
+	o.reply(c.Inline(), va, vb)
+	return nil
+}
+
+func (o lcsOptions) reply(r *command.Reading, va, vb value.Value) {
 	var a, b []byte
-	if m > 0 && n > 0 {
+	if length(va) > 0 && length(vb) > 0 {
 		a, b = va.Bytes(nil), vb.Bytes(nil)
 	}
 	if o.length {
-		c.Reply.Int(int64(newGrid(a, b, false).length))
-		return nil
+		r.Reply.Int(int64(newGrid(r, a, b, false).length))
+		return
 	}
-	g := newGrid(a, b, true)
+	g := newGrid(r, a, b, true)
 	if o.index {
-		o.appendMatches(c.Reply, g)
-		return nil
+		o.appendMatches(r.Reply, g)
+		return
 	}
-	room := c.Reply.BulkRoom(g.length)
+	room := r.Reply.BulkRoom(g.length)
 	at := g.length
-	for r := range g.runs {
-		at -= r.length
-		copy(room[at:], a[r.a:r.a+r.length])
+	for run := range g.runs {
+		at -= run.length
+		copy(room[at:], a[run.a:run.a+run.length])
 	}
-	return nil
 }
 
 type lcsOptions struct {
@@ -132,7 +150,7 @@ type grid struct {
 }
 
 // newGrid fills the table. If keep is false, it only computes the length.
-func newGrid(a, b []byte, keep bool) *grid {
+func newGrid(r *command.Reading, a, b []byte, keep bool) *grid {
 	g := &grid{a: a, b: b, words: (len(b) + 63) / 64}
 	if len(a) == 0 || len(b) == 0 {
 		return g
@@ -149,6 +167,7 @@ func newGrid(a, b []byte, keep bool) *grid {
 		if where[x] == nil {
 			where[x] = occurrences(b, x, g.words)
 		}
+		r.Steps(g.words / rowReads)
 		nextRow(row, where[x])
 		if keep {
 			g.flat = append(g.flat, row...)

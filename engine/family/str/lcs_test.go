@@ -2,9 +2,12 @@ package str
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"spindle/engine/command"
 )
 
 // table follows the definition: it computes L(i,j) for all i and j, and then goes back through the table as Redis does.
@@ -42,6 +45,9 @@ func table(a, b []byte) (length int, runs []matchRun) {
 	return l[len(a)][len(b)], runs
 }
 
+// reading is where the grids of these tests are computed: in the turn.
+var reading = command.NewReading(nil, nil, 0, func() (steps int) { return math.MaxInt }, nil)
+
 func TestGridAgreesWithTheTable(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -57,11 +63,11 @@ func TestGridAgreesWithTheTable(t *testing.T) {
 		a, b := word(alphabet, rng.IntN(200)), word(alphabet, []int{0, 1, 63, 64, 65, 128, 129, rng.IntN(200)}[step%8])
 		length, runs := table(a, b)
 		for _, keep := range []bool{false, true} {
-			if g := newGrid(a, b, keep); g.length != length {
+			if g := newGrid(reading, a, b, keep); g.length != length {
 				t.Fatalf("seed %d: %q and %q share %d, not %d", seed, a, b, length, g.length)
 			}
 		}
-		if got := slices.Collect(newGrid(a, b, true).runs); !slices.Equal(got, runs) {
+		if got := slices.Collect(newGrid(reading, a, b, true).runs); !slices.Equal(got, runs) {
 			t.Fatalf("seed %d: %q and %q meet at %v, not %v", seed, a, b, runs, got)
 		}
 	}
@@ -78,7 +84,7 @@ func BenchmarkLCS(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				for range newGrid(x, y, true).runs {
+				for range newGrid(reading, x, y, true).runs {
 				}
 			}
 		})

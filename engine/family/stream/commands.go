@@ -66,6 +66,7 @@ type commands struct {
 	settings *Settings
 	args     [][]byte          // a request rewritten for the sinks
 	ids      []streams.ID      // a request's IDs
+	sources  []source          // the streams that XREAD replies
 	steps    []step            // XAUTOCLAIM's plan
 	idle     []streams.Pending // what CLAIM finds
 	acked    ackList           // entries that stopped being pending
@@ -77,6 +78,7 @@ func (h *commands) run(f func(*command.Context) error) func(*command.Context) er
 	return func(c *command.Context) error {
 		err := f(c)
 		h.args, h.ids, h.steps = command.Release(h.args), command.Release(h.ids), command.Release(h.steps)
+		h.sources = command.Release(h.sources)
 		h.acked, h.deleted, h.idle = command.Release(h.acked), command.Release(h.deleted), command.Release(h.idle)
 		return err
 	}

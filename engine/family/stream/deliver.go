@@ -25,14 +25,14 @@ func (h *commands) deliver(c *command.Context, r *reading, key []byte, after str
 	start := c.Reply.Mark()
 	switch {
 	case history:
-		begin(c, key)
+		begin(c.Reply, key)
 		from, _ := after.Next()
 		if replyHistory(c, r, &w, g, owner, from) {
 			return true
 		}
 		c.Reply.Rollback(start)
 	case fresh || r.claims:
-		begin(c, key)
+		begin(c.Reply, key)
 		mark, n := c.Reply.Mark(), uint64(0)
 		if r.claims {
 			n = h.deliverIdle(c, r, key, &w, g, owner)
@@ -55,7 +55,7 @@ func deliverNew(c *command.Context, r *reading, key []byte, w *streams.Writer, g
 	owner *streams.Consumer, given uint64) (n uint64) {
 	from, _ := g.LastID().Next()
 	var it streams.Iterator
-	for w.Range(&it, from, streams.MaxID, false); it.Next() && r.allows(c, &it); {
+	for w.Range(&it, from, streams.MaxID, false); it.Next() && r.allows(c.Reply, &it); {
 		w.Advance(g, it.ID)
 		if r.claims {
 			replyClaimed(c, &it, 0, 0)
@@ -114,10 +114,10 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 		p := &h.idle[i]
 		var it streams.Iterator
 		w.Range(&it, p.ID, p.ID, false)
-		if !it.Next() || !r.allows(c, &it) {
+		if !it.Next() || !r.allows(c.Reply, &it) {
 			break
 		}
-		replyClaimed(c, &it, idleOf(c, p), p.Count)
+		replyClaimed(c, &it, idleOf(c.Now, p), p.Count)
 		r.given++
 		n++
 		w.Deliver(g, owner, p.ID, c.Now, oneMore(p.Count))
@@ -139,10 +139,10 @@ func replyHistory(c *command.Context, r *reading, w *streams.Writer, g *streams.
 		var it streams.Iterator
 		w.Range(&it, p.ID, p.ID, false)
 		switch found := it.Next(); {
-		case found && r.allows(c, &it):
+		case found && r.allows(c.Reply, &it):
 			replyEntry(c.Reply, &it)
 			w.Redeliver(g, &p, c.Now, oneMore(p.Count))
-		case !found && r.allows(c, nil):
+		case !found && r.allows(c.Reply, nil):
 			c.Reply.Array(2)
 			replyID(c.Reply, p.ID)
 			c.Reply.NullArray()

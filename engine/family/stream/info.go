@@ -34,16 +34,35 @@ func infoConsumers(c *command.Context) error {
 	if g == nil {
 		return errNoSuchGroup(c.Args[3], c.Args[2])
 	}
-	r := c.Reply
+	return answerConsumers(c, g)
+}
+
+// lineReads is the number of elements that cost as much to read as the line of a consumer or group in XINFO.
+const lineReads = 4
+
+func answerConsumers(c *command.Context, g *streams.Group) error {
+	if c.IsLong(lineReads * int(g.Consumers())) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyConsumers(r, g)
+			return nil
+		})
+	}
+	replyConsumers(c.Inline(), g)
+	return nil
+}
+
+func replyConsumers(at *command.Reading, g *streams.Group) {
+	r := at.Reply
 	mark, n := r.Mark(), 0
 	for owner := range g.All {
+		at.Steps(lineReads)
 		if owner.Hidden() {
 			continue
 		}
 		n++
 		inactive := owner.Active()
 		if inactive != -1 {
-			inactive = c.Now - inactive
+			inactive = at.Now - inactive
 		}
 		r.Map(4)
 		r.BulkString("name")
@@ -51,12 +70,11 @@ func infoConsumers(c *command.Context) error {
 		r.BulkString("pending")
 		r.Int(int64(owner.Pending()))
 		r.BulkString("idle")
-		r.Int(max(c.Now-owner.Seen(), 0))
+		r.Int(max(at.Now-owner.Seen(), 0))
 		r.BulkString("inactive")
 		r.Int(inactive)
 	}
 	r.ArrayAt(mark, n)
-	return nil
 }
 
 // infoGroups is XINFO GROUPS key. Replies: an array of maps: name, consumers, pending, last-delivered-id, entries-read,
@@ -66,9 +84,25 @@ func infoGroups(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	r := c.Reply
+	return answerGroups(c, s)
+}
+
+func answerGroups(c *command.Context, s streams.Stream) error {
+	if c.IsLong(lineReads * int(s.GroupCount())) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyGroups(r, s)
+			return nil
+		})
+	}
+	replyGroups(c.Inline(), s)
+	return nil
+}
+
+func replyGroups(at *command.Reading, s streams.Stream) {
+	r := at.Reply
 	r.Array(int(s.GroupCount()))
 	for g := range s.Groups {
+		at.Steps(lineReads)
 		r.Map(6)
 		r.BulkString("name")
 		r.Bulk(g.Name())
@@ -78,7 +112,6 @@ func infoGroups(c *command.Context) error {
 		r.Int(int64(g.Pending()))
 		replyProgress(r, s, g)
 	}
-	return nil
 }
 
 // replyProgress replies three pairs of a map: the group's last ID, entries read, and lag.
@@ -110,8 +143,8 @@ func infoStream(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	r := c.Reply
 	if len(c.Args) == 3 {
+		r := c.Reply
 		r.Map(10 + recalledPairs(s))
 		replyShape(r, s)
 		r.BulkString("groups")
@@ -134,18 +167,57 @@ func infoStream(c *command.Context) error {
 			count = 10
 		}
 	}
+	return answerFull(c, s, uint64(count))
+}
+
+func answerFull(c *command.Context, s streams.Stream, count uint64) error {
+	if isLongFull(c, s, count) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyFull(r, s, count)
+			return nil
+		})
+	}
+	replyFull(c.Inline(), s, count)
+	return nil
+}
+
+// isLongFull reports whether XINFO STREAM FULL with this count is a long read. It stops counting when it knows.
+func isLongFull(c *command.Context, s streams.Stream, count uint64) bool {
+	n := atMost(s.Len(), count)
+	for g := range s.Groups {
+		if c.IsLong(int(n)) {
+			return true
+		}
+		shown := 2 * g.Pending() // once of the group, once of its consumers
+		if count > 0 {
+			shown = min(shown, count*(1+g.Consumers()))
+		}
+		n += lineReads*(1+g.Consumers()) + shown
+	}
+	return c.IsLong(int(n))
+}
+
+// atMost returns n, but at most count unless count is 0.
+func atMost(n, count uint64) uint64 {
+	if count > 0 {
+		n = min(n, count)
+	}
+	return n
+}
+
+func replyFull(at *command.Reading, s streams.Stream, count uint64) {
+	r := at.Reply
 	r.Map(9 + recalledPairs(s))
 	replyShape(r, s)
 	r.BulkString("entries")
 	var it streams.Iterator
 	s.All(&it)
-	replyRange(c.Inline(), &it, uint64(count))
+	replyRange(at, &it, count)
 	r.BulkString("groups")
 	r.Array(int(s.GroupCount()))
 	for g := range s.Groups {
-		replyGroup(r, s, g, uint64(count))
+		replyGroup(at, s, g, count)
 	}
-	return nil
 }
 
 // replyShape replies the first pairs of both forms of XINFO STREAM: seven pairs, and those of replyRecalled.
@@ -205,7 +277,9 @@ func replyOutermost(r *protocol.Reply, s streams.Stream, reverse bool) {
 	}
 }
 
-func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uint64) {
+func replyGroup(at *command.Reading, s streams.Stream, g *streams.Group, count uint64) {
+	r := at.Reply
+	at.Steps(lineReads)
 	given := g.GivenBack()
 	if given == 0 {
 		r.Map(7)
@@ -220,7 +294,7 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 	r.BulkString("pending")
 	var cur streams.PendingCursor
 	g.From(&cur, streams.ID{})
-	replyPending(r, &cur, g.Pending(), count, true)
+	replyPending(at, &cur, atMost(g.Pending(), count), true)
 	if given > 0 { // servers before Redis 8.8 do not have the field
 		r.BulkString("nacked-count")
 		r.Int(int64(given))
@@ -232,6 +306,7 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 			continue
 		}
 		n++
+		at.Steps(lineReads)
 		r.Map(5)
 		r.BulkString("name")
 		r.Bulk(owner.Name())
@@ -243,19 +318,18 @@ func replyGroup(r *protocol.Reply, s streams.Stream, g *streams.Group, count uin
 		r.Int(int64(owner.Pending()))
 		r.BulkString("pending")
 		g.FromOf(&cur, owner, streams.ID{})
-		replyPending(r, &cur, owner.Pending(), count, false)
+		replyPending(at, &cur, atMost(owner.Pending(), count), false)
 	}
 	r.ArrayAt(mark, n)
 }
 
-// replyPending replies up to count of n pending entries: ID, consumer if named, time of delivery, number of deliveries.
-func replyPending(r *protocol.Reply, cur *streams.PendingCursor, n, count uint64, named bool) {
-	if count > 0 {
-		n = min(n, count)
-	}
+// replyPending replies n pending entries: ID, consumer if named, time of delivery, number of deliveries.
+func replyPending(at *command.Reading, cur *streams.PendingCursor, n uint64, named bool) {
+	r := at.Reply
 	r.Array(int(n))
 	var p streams.Pending
 	for range n {
+		at.Step()
 		cur.Next(&p)
 		if named {
 			r.Array(4)

@@ -61,14 +61,24 @@ func pending(c *command.Context) error {
 	case g == nil:
 		return errNoKeyOrGroup(args[1], args[2])
 	case len(args) == 3:
-		replySummary(c.Reply, g)
-	default:
-		o.reply(c, g)
+		return answerSummary(c, g)
 	}
+	return o.answer(c, g)
+}
+
+func answerSummary(c *command.Context, g *streams.Group) error {
+	if c.IsLong(int(g.Consumers())) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			replySummary(r, g)
+			return nil
+		})
+	}
+	replySummary(c.Inline(), g)
 	return nil
 }
 
-func replySummary(r *protocol.Reply, g *streams.Group) {
+func replySummary(at *command.Reading, g *streams.Group) {
+	r := at.Reply
 	r.Array(4)
 	r.Int(int64(g.Pending()))
 	if g.Pending() == 0 {
@@ -81,6 +91,7 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 	replyID(r, g.LastPending())
 	mark, n := r.Mark(), 0
 	for owner := range g.All {
+		at.Step()
 		if owner.Pending() > 0 && !owner.Hidden() {
 			r.Array(2)
 			r.Bulk(owner.Name())
@@ -92,11 +103,11 @@ func replySummary(r *protocol.Reply, g *streams.Group) {
 }
 
 // idleOf returns how long p has been idle, in ms. It returns -1 if p was given back.
-func idleOf(c *command.Context, p *streams.Pending) int64 {
+func idleOf(now int64, p *streams.Pending) int64 {
 	if p.Given() {
 		return -1
 	}
-	return max(c.Now-p.Time, 0)
+	return max(now-p.Time, 0)
 }
 
 type pendingOptions struct {
@@ -129,21 +140,48 @@ func (o *pendingOptions) parse(args [][]byte) (err error) {
 	return nil
 }
 
-func (o *pendingOptions) reply(c *command.Context, g *streams.Group) {
-	r := c.Reply
-	var cur streams.PendingCursor
-	if o.consumer == nil {
-		g.From(&cur, o.from)
-	} else if owner := g.Consumer(o.consumer); owner != nil {
-		g.FromOf(&cur, owner, o.from)
+// idleReads is the number of pending entries that cost as much as a replied one if IDLE leaves them out.
+const idleReads = 4
+
+// answer replies the pending entries of g, or of a consumer, that the options name.
+func (o pendingOptions) answer(c *command.Context, g *streams.Group) error {
+	owner, n := (*streams.Consumer)(nil), g.Pending()
+	if o.consumer != nil {
+		if owner = g.Consumer(o.consumer); owner == nil {
+			c.Reply.Array(0)
+			return nil
+		}
+		n = owner.Pending()
+	}
+	if o.idleMs != 0 {
+		n = max(n/idleReads, min(n, o.count))
 	} else {
-		r.Array(0)
-		return
+		n = min(n, o.count)
+	}
+	if c.IsLong(int(n)) {
+		return c.ReadBeside(func(r *command.Reading) error {
+			o.reply(r, g, owner)
+			return nil
+		})
+	}
+	o.reply(c.Inline(), g, owner)
+	return nil
+}
+
+// reply replies pending entries of owner, or of all consumers of g if owner is nil.
+func (o pendingOptions) reply(at *command.Reading, g *streams.Group, owner *streams.Consumer) {
+	r := at.Reply
+	var cur streams.PendingCursor
+	if owner == nil {
+		g.From(&cur, o.from)
+	} else {
+		g.FromOf(&cur, owner, o.from)
 	}
 	mark, n := r.Mark(), uint64(0)
 	var p streams.Pending
 	for n < o.count && cur.Next(&p) && !o.to.Less(p.ID) {
-		idle := idleOf(c, &p)
+		at.Step()
+		idle := idleOf(at.Now, &p)
 		if o.idleMs != 0 && idle < o.idleMs && idle != -1 {
 			continue
 		}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"math"
+	"slices"
 
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -28,6 +29,7 @@ type reading struct {
 	blocks     bool
 	deadlineMs int64 // 0 means none
 	keys, from [][]byte
+	firstKey   int // index of keys in the arguments
 }
 
 func (r *reading) parse(c *command.Context) error {
@@ -77,6 +79,7 @@ func (r *reading) parse(c *command.Context) error {
 			if more%2 != 0 {
 				return errUnbalanced(c, r.grouped)
 			}
+			r.firstKey = i + 1
 			r.keys, r.from = args[i+1:i+1+more/2], args[i+1+more/2:]
 		case more > 1 && command.Is(arg, "GROUP"):
 			if !r.grouped {
@@ -106,21 +109,25 @@ func (r *reading) parse(c *command.Context) error {
 
 // allows reports whether the reply has room for the iterator's present entry. it is nil for an entry that was deleted.
 // The first entry is always allowed.
-func (r *reading) allows(c *command.Context, it *streams.Iterator) bool {
+func (r *reading) allows(reply *protocol.Reply, it *streams.Iterator) bool {
 	switch {
 	case r.given == 0:
 	case r.maxCount > 0 && r.given >= r.maxCount:
 		return false
 	case r.maxSize > 0:
-		return uint64(c.Reply.Since(r.began))+entrySize(it) <= r.maxSize
+		return uint64(reply.Since(r.began))+entrySize(it) <= r.maxSize
 	}
 	return true
 }
 
+const (
+	head      = 16 // bytes of an ID or of an element's head in a reply
+	leastSize = 2 * head
+)
+
 // entrySize returns about how many bytes an entry takes in a reply.
 func entrySize(it *streams.Iterator) uint64 {
-	const head = 16 // of an ID or of an element
-	n := uint64(2 * head)
+	n := uint64(leastSize)
 	if it == nil {
 		return n
 	}
@@ -254,31 +261,91 @@ func (h *commands) try(c *command.Context, r *reading, since []streams.ID) (done
 		}
 		h.ids = append(h.ids, id)
 	}
+	if !r.grouped {
+		return h.readEntries(c, *r)
+	}
 	mark, n := c.Reply.Mark(), 0
 	r.began, r.given = mark, 0
 	for i, key := range r.keys {
 		if r.maxCount > 0 && r.given >= r.maxCount {
 			break
 		}
-		answered := false
-		if r.grouped {
-			answered = h.deliver(c, r, key, h.ids[i])
-		} else {
-			answered = r.one(c, key, h.ids[i])
-		}
-		if answered {
+		if h.deliver(c, r, key, h.ids[i]) {
 			n++
 		}
 	}
-	if n == 0 {
+	return n > 0, replyStreams(c.Reply, mark, n)
+}
+
+// replyStreams puts the head of XREAD's reply at mark: a map of n streams. It changes nothing if n is 0.
+func replyStreams(reply *protocol.Reply, mark protocol.Mark, n int) error {
+	switch {
+	case n == 0:
+	case reply.RESP3:
+		reply.MapAt(mark, n)
+	default:
+		reply.ArrayAt(mark, n)
+	}
+	return nil
+}
+
+// A source is a stream with entries for XREAD.
+type source struct {
+	stream streams.Stream
+	after  streams.ID // the entries follow this ID
+	key    int        // index of the stream's key in the arguments
+}
+
+// readEntries replies the entries after h.ids. done is false if there are none.
+func (h *commands) readEntries(c *command.Context, r reading) (done bool, err error) {
+	h.sources = h.sources[:0]
+	n := uint64(0)
+	for i, key := range r.keys {
+		v, _ := lookup(c, key)
+		if !v.Exists() {
+			continue
+		}
+		s, after := streams.Of(v), h.ids[i]
+		if s.Len() == 0 || !after.Less(s.LastValid()) {
+			continue
+		}
+		from, _ := after.Next()
+		has := s.AtMost(from, streams.MaxID)
+		if r.count > 0 {
+			has = min(has, r.count)
+		}
+		n += has
+		h.sources = append(h.sources, source{s, after, r.firstKey + i})
+	}
+	if len(h.sources) == 0 {
 		return false, nil
 	}
-	if c.Reply.RESP3 {
-		c.Reply.MapAt(mark, n)
-	} else {
-		c.Reply.ArrayAt(mark, n)
+	if r.maxCount > 0 {
+		n = min(n, r.maxCount)
 	}
-	return true, nil
+	if r.maxSize > 0 {
+		n = min(n, r.maxSize/leastSize+1)
+	}
+	if c.IsLong(int(n)) {
+		own, sources := r, slices.Clone(h.sources) // own, because a captured r would be on the heap in each call
+		return true, c.ReadBeside(func(at *command.Reading) error { return own.answer(at, sources) })
+	}
+	return true, r.answer(c.Inline(), h.sources)
+}
+
+// answer replies the entries of sources.
+func (r reading) answer(at *command.Reading, sources []source) error {
+	mark, n := at.Reply.Mark(), 0
+	r.began = mark
+	for _, s := range sources {
+		if r.maxCount > 0 && r.given >= r.maxCount {
+			break
+		}
+		if r.one(at, s) {
+			n++
+		}
+	}
+	return replyStreams(at.Reply, mark, n)
 }
 
 // after returns the ID after which to read the stream at key. It is MaxID for ">". For "+" it is the ID just before the
@@ -320,36 +387,31 @@ func lastOf(v value.Value) streams.ID {
 }
 
 // begin opens the reply of one stream.
-func begin(c *command.Context, key []byte) {
-	if !c.Reply.RESP3 {
-		c.Reply.Array(2)
+func begin(reply *protocol.Reply, key []byte) {
+	if !reply.RESP3 {
+		reply.Array(2)
 	}
-	c.Reply.Bulk(key)
+	reply.Bulk(key)
 }
 
-// one replies the entries of the stream at key after an ID. It returns false if there are none.
-func (r *reading) one(c *command.Context, key []byte, after streams.ID) bool {
-	v, _ := lookup(c, key)
-	if !v.Exists() {
-		return false
-	}
-	s := streams.Of(v)
-	if s.Len() == 0 || !after.Less(s.LastValid()) {
-		return false
-	}
-	start := c.Reply.Mark()
-	begin(c, key)
-	from, _ := after.Next()
+// one replies the entries of a source. It returns false if the limits of the reply left no room for the first one.
+func (r *reading) one(at *command.Reading, s source) bool {
+	reply := at.Reply
+	start := reply.Mark()
+	begin(reply, at.Args[s.key])
+	from, _ := s.after.Next()
 	var it streams.Iterator
-	mark, n := c.Reply.Mark(), uint64(0)
-	for s.Range(&it, from, streams.MaxID, false); (r.count == 0 || n < r.count) && it.Next() && r.allows(c, &it); n++ {
-		replyEntry(c.Reply, &it)
+	mark, n := reply.Mark(), uint64(0)
+	for s.stream.Range(&it, from, streams.MaxID, false); (r.count == 0 || n < r.count) && it.Next() &&
+		r.allows(reply, &it); n++ {
+		at.Steps(1 + it.Pairs)
+		replyEntry(reply, &it)
 		r.given++
 	}
 	if n == 0 {
-		c.Reply.Rollback(start)
+		reply.Rollback(start)
 		return false
 	}
-	c.Reply.ArrayAt(mark, int(n))
+	reply.ArrayAt(mark, int(n))
 	return true
 }

@@ -39,47 +39,64 @@ func (z *commands) randMember(c *command.Context) error {
 	if err != nil {
 		return err
 	}
-	rng := c.Space.Rand()
 	switch {
 	case len(c.Args) == 2 && !v.Exists():
 		c.Reply.Null()
 		return nil
 	case len(c.Args) == 2:
-		member, _ := zset.Random(v, rng)
+		member, _ := zset.Random(v, c.Space.Rand())
 		answer(c.Reply, member)
 		return nil
 	case !v.Exists() || wanted == 0:
 		c.Reply.Array(0)
 		return nil
 	}
+	return answerRandom(c, v, int(wanted), withScores)
+}
+
+// answerRandom replies random members of v: up to n different ones, or -n that may repeat.
+func answerRandom(c *command.Context, v value.Value, n int, withScores bool) error {
+	if c.IsLong(command.ReadsOfDraws(n, zset.Len(v))) {
+		rng := c.OwnRand()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyRandom(r, v, n, rng, withScores)
+			return nil
+		})
+	}
+	replyRandom(c.Inline(), v, n, c.Space.Rand(), withScores)
+	return nil
+}
+
+func replyRandom(r *command.Reading, v value.Value, n int, rng *rand.PCG, withScores bool) {
 	size := zset.Len(v)
-	switch n := int(wanted); {
+	switch {
 	case n < 0:
-		head(c.Reply, -n, withScores)
-		for ; n < 0 && !c.Reply.Full(); n++ {
+		head(r.Reply, -n, withScores)
+		for ; n < 0 && !r.Reply.Full(); n++ {
+			r.Step()
 			member, x := zset.Random(v, rng)
-			answerPair(c.Reply, member, x, withScores)
+			answerPair(r.Reply, member, x, withScores)
 		}
 	case n > size/manyToOne:
 		n = min(n, size)
-		head(c.Reply, n, withScores)
-		answerSome(c, v, n, rng, withScores)
+		head(r.Reply, n, withScores)
+		answerSome(r, v, n, rng, withScores)
 	default:
-		head(c.Reply, n, withScores)
-		answerFew(c, v, n, rng, withScores)
+		head(r.Reply, n, withScores)
+		answerFew(r, v, n, rng, withScores)
 	}
-	return nil
 }
 
 // manyToOne is the ratio of all members to wanted members above which drawing ranks costs less than a walk.
 const manyToOne = 16
 
 // answerSome walks the set and replies n random members. Each choice of n members has the same probability.
-func answerSome(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
+func answerSome(r *command.Reading, v value.Value, n int, rng *rand.PCG, withScores bool) {
 	left := zset.Len(v)
 	zset.Each(v, 0, left, false, func(member listpack.Element, x float64) bool {
+		r.Step()
 		if below(rng, left) < n {
-			answerPair(c.Reply, member, x, withScores)
+			answerPair(r.Reply, member, x, withScores)
 			n--
 		}
 		left--
@@ -88,7 +105,7 @@ func answerSome(c *command.Context, v value.Value, n int, rng *rand.PCG, withSco
 }
 
 // answerFew draws n different ranks and replies their members.
-func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScores bool) {
+func answerFew(r *command.Reading, v value.Value, n int, rng *rand.PCG, withScores bool) {
 	size := zset.Len(v)
 	drawn := make(map[int]struct{}, n)
 	for len(drawn) < n {
@@ -97,9 +114,10 @@ func answerFew(c *command.Context, v value.Value, n int, rng *rand.PCG, withScor
 			continue
 		}
 		drawn[at] = struct{}{}
+		r.Step()
 		var i zset.Iter
 		i.At(v, at)
-		answerPair(c.Reply, i.Member(), i.Score(), withScores)
+		answerPair(r.Reply, i.Member(), i.Score(), withScores)
 	}
 }
 

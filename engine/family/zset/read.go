@@ -123,22 +123,40 @@ func (z *commands) scan(c *command.Context) error {
 	if err != nil || !v.Exists() {
 		return err
 	}
-	var room [number.MaxIntLen]byte
-	next := zset.Scan(v, cursor, o.Count, func(member listpack.Element, x float64) {
-		if o.Pattern == nil || glob.Match(o.Pattern, member.Text(room[:])) {
-			z.found = append(z.found, found{member, x})
-		}
-	})
-	reply := c.Reply
-	c.AnswerScan(next, 2*len(z.found))
-	for i := range z.found {
-		answer(reply, z.found[i].member)
-		z.text = appendScanned(z.text[:0], v, z.found[i].score)
-		reply.Bulk(z.text)
+	return z.answerScan(c, v, cursor, o)
+}
+
+func (z *commands) answerScan(c *command.Context, v value.Value, cursor uint64, o command.Scan) error {
+	if c.IsLong(min(o.Count, zset.Len(v))) {
+		own := o.Own()
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyScan(r, v, cursor, own, nil)
+			return nil
+		})
 	}
-	z.found = command.Release(z.found)
+	z.found = command.Release(replyScan(c.Inline(), v, cursor, o, z.found))
 	return nil
 }
+
+// replyScan replies members, starting at cursor. It collects them in seen, and returns it.
+func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan, seen []found) []found {
+	var room [number.MaxIntLen]byte
+	next := zset.Scan(v, cursor, o.Count, func(member listpack.Element, x float64) {
+		if r.Step(); o.Pattern == nil || glob.Match(o.Pattern, member.Text(room[:])) {
+			seen = append(seen, found{member, x})
+		}
+	})
+	r.AnswerScan(next, 2*len(seen))
+	var text [scannedRoom]byte
+	for i := range seen {
+		answer(r.Reply, seen[i].member)
+		r.Reply.Bulk(appendScanned(text[:0], v, seen[i].score))
+	}
+	return seen
+}
+
+// scannedRoom is the length of the longest score that appendScanned appends.
+const scannedRoom = 32
 
 // appendScanned appends a score as ZSCAN shows it: in the usual form for a listpack, and in the form of C's %.17g for a
 // skiplist.

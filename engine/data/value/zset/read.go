@@ -46,7 +46,7 @@ func Rank(v value.Value, member []byte) (rank int, score float64, ok bool) {
 	return int(c.Rank()), table.Score(ref), true
 }
 
-// Random returns a random member, each equally likely. It is only for live values.
+// Random returns a random member, each equally likely.
 func Random(v value.Value, rng *rand.PCG) (member listpack.Element, score float64) {
 	if lp := v.Packed(); lp != nil {
 		at := listpack.Seek(lp, 2*int(rng.Uint64()%uint64(listpack.Count(lp)/2)))
@@ -63,7 +63,7 @@ func text(ref memory.Ref) listpack.Element { return listpack.OfText(table.Scored
 
 // Scan yields about count members, starting at cursor, in no fixed order, and returns the next cursor. Cursor 0 begins
 // a scan, and 0 returned ends it. It yields a listpack as a whole. A member present all the time is yielded at least
-// once. Only for live values.
+// once.
 func Scan(v value.Value, cursor uint64, count int, yield func(member listpack.Element, score float64)) uint64 {
 	if v.Packed() != nil {
 		Each(v, 0, Len(v), false, func(m listpack.Element, score float64) bool {
