@@ -16,6 +16,7 @@ const (
 	cannotExpired
 	cannotVotes
 	cannotConfirmed
+	cannotServe
 )
 
 var cannotText = [...]string{
@@ -103,10 +104,10 @@ func (s *State) say(why cannot) {
 func (s *State) tryFailover() {
 	me, timeout := s.me, s.Terms.NodeTimeout
 	age := s.now - s.electionMs
-	manual := s.manualEnd != 0 && s.manualReady
+	manual, lost := s.manualEnd != 0 && s.manualReady, s.primaryLost()
 	expiry := s.expiry()
-	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual || s.Terms.NoFailover && !manual ||
-		me.Primary.NumSlots == 0 {
+	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual && !lost ||
+		s.Terms.NoFailover && !manual || me.Primary.NumSlots == 0 {
 		s.cannot = cannotNothing
 		return
 	}
@@ -146,7 +147,7 @@ func (s *State) tryFailover() {
 		s.log(logging.LevelNotice, "Starting a failover election for epoch %d.", s.current)
 		s.save(true)
 		m := s.message(bus.VoteRequest)
-		m.ForceAck = s.manualEnd != 0
+		m.ForceAck = s.manualEnd != 0 || lost
 		s.broadcast(m, nil)
 		s.asked = true
 		s.todo |= todoUpdate

@@ -78,12 +78,13 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 	}
 }
 
-// confirmedByOne makes a shard with two replicas whose primary confirms a write when one of them has it. The first
-// replica has the last confirmed write, and stands still. The second one lacks it. The primary is gone.
-func confirmedByOne(t *testing.T) (has, lacks *testkit.Server, key string, voters []*testkit.Server) {
+// confirmingShard makes a cluster of three primaries, of which the first one has replicas. Writes need confirmations by
+// acks of them. All replicas have the first write, which sets key to 0.
+func confirmingShard(t *testing.T, count, acks int) (primary *testkit.Server, replicas, voters []*testkit.Server,
+	key string) {
 	t.Helper()
 	var nodes []*testkit.Server
-	for range 5 {
+	for range 3 + count {
 		nodes = append(nodes, node(t, false, "--ack-timeout", "600000", "--cluster-replica-validity-factor", "0"))
 	}
 	for i, n := range nodes[:3] {
@@ -97,37 +98,159 @@ func confirmedByOne(t *testing.T) (has, lacks *testkit.Server, key string, voter
 		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
 			func() error { return well(n, len(nodes)) })
 	}
-	primary, has, lacks := nodes[0], nodes[3], nodes[4]
-	for _, n := range []*testkit.Server{has, lacks} {
+	primary, replicas = nodes[0], nodes[3:]
+	for _, n := range replicas {
 		n.Do("CLUSTER", "REPLICATE", primary.Do("CLUSTER", "MYID").Text)
 	}
-	synced(t, has, lacks)
+	synced(t, replicas...)
 	for _, n := range nodes {
-		n.Do("CONFIG", "SET", "min-replicas-to-ack", "1")
+		n.Do("CONFIG", "SET", "min-replicas-to-ack", acks)
 	}
-	key = keyOf(t, primary)
-	online := func() error { return testkit.Equal(primary.InfoInt("replication", "connected_slaves"), 1) }
 	for _, n := range nodes {
-		testkit.Until(t, testkit.Slowly(patience), "every node knows both replicas", func() error {
-			return testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, primary.Do("CLUSTER", "MYID").Text), 3)
+		testkit.Until(t, testkit.Slowly(patience), "every node knows the replicas", func() error {
+			return testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, primary.Do("CLUSTER", "MYID").Text), 1+count)
 		})
 	}
+	key = keyOf(t, primary)
 	primary.Do("SET", key, 0) // no offset is 0 then, which would be unknown
-	for _, n := range []*testkit.Server{has, lacks} {
+	for _, n := range replicas {
 		testkit.Until(t, testkit.Slowly(patience), "the first write is there", func() error {
 			return testkit.Equal(n.InfoInt("replication", "slave_repl_offset") > 0, true)
 		})
 	}
+	return primary, replicas, nodes[1:3], key
+}
+
+// confirmWithout has a primary confirm a write, INCR of key, while one of its replicas stands still. That replica has
+// nothing in its socket, so it lacks the write when it continues. others are the primary's other replicas.
+func confirmWithout(t *testing.T, primary, lacks *testkit.Server, key string, others int64) {
+	t.Helper()
 	lacks.Signal(syscall.SIGSTOP)
-	primary.Do("CLIENT", "KILL", "TYPE", "replica") // one comes back, and the other has nothing in its socket
-	testkit.Until(t, testkit.Slowly(patience), "one replica", online)
+	primary.Do("CLIENT", "KILL", "TYPE", "replica")
+	testkit.Until(t, testkit.Slowly(patience), "the others are back",
+		func() error { return testkit.Equal(primary.InfoInt("replication", "connected_slaves"), others) })
+	if v := primary.Do("INCR", key); v.Int != 1 {
+		t.Fatalf("INCR: %+v", v)
+	}
+}
+
+// confirmedByOne makes a shard with two replicas whose primary confirms a write when one of them has it. The first
+// replica has the last confirmed write, and stands still. The second one lacks it. The primary is gone.
+func confirmedByOne(t *testing.T) (has, lacks *testkit.Server, key string, voters []*testkit.Server) {
+	t.Helper()
+	primary, replicas, voters, key := confirmingShard(t, 2, 1)
+	has, lacks = replicas[0], replicas[1]
+	confirmWithout(t, primary, lacks, key, 1)
+	has.Signal(syscall.SIGSTOP)
+	primary.Kill()
+	lacks.Signal(syscall.SIGCONT)
+	return has, lacks, key, voters
+}
+
+const mayBeMissing = "A confirmed write may be missing here"
+
+// takesOver waits until a replica has taken over, with a confirmed write: key is 1. The others follow it then.
+func takesOver(t *testing.T, has *testkit.Server, key string, others ...*testkit.Server) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(patience), "the replica with the write takes over", func() error { return role(has) })
+	synced(t, others...)
+	testkit.Until(t, testkit.Slowly(patience), "the write is there", func() error {
+		v, err := has.Ask("GET", key)
+		return errors.Join(err, testkit.Equal(v.Text, "1"))
+	})
+}
+
+// TestElectionCountsEveryNode: two of three replicas have a confirmed write. One of them stands still, and the other
+// one starts again without data, so it does not know its offset. The third one lacks the write, and does not take over.
+// The number of replicas that it has to hear is counted over all nodes of the shard, and an unknown offset is none.
+func TestElectionCountsEveryNode(t *testing.T) {
+	t.Parallel()
+	primary, replicas, _, key := confirmingShard(t, 3, 2)
+	has, gone, lacks := replicas[0], replicas[1], replicas[2]
+	confirmWithout(t, primary, lacks, key, 2)
+	has.Signal(syscall.SIGSTOP)
+	primary.Kill()
+	gone.Kill()
+	lacks.Signal(syscall.SIGCONT)
+	lacks.AwaitLog(testkit.Slowly(patience), "until 2 of the 3 replicas are known")
+	gone.Restart("--min-replicas-to-ack", "2")
+	lacks.AwaitLog(testkit.Slowly(patience), "Now 1 are, and 1 do not know their offset")
+	gone.AwaitLog(testkit.Slowly(patience), mayBeMissing)
+	for _, n := range []*testkit.Server{gone, lacks} {
+		if role(n) == nil {
+			t.Error("a replica without a confirmed write has taken over")
+		}
+	}
+	has.Signal(syscall.SIGCONT)
+	takesOver(t, has, key, gone, lacks)
+}
+
+// TestUnknownOffsetDoesNotStand: all replicas have every confirmed write. One starts again without data, and does not
+// take over while the other one stands still.
+func TestUnknownOffsetDoesNotStand(t *testing.T) {
+	t.Parallel()
+	primary, replicas, _, key := confirmingShard(t, 2, 2)
+	has, unknown := replicas[0], replicas[1]
 	if v := primary.Do("INCR", key); v.Int != 1 {
 		t.Fatalf("INCR: %+v", v)
 	}
 	has.Signal(syscall.SIGSTOP)
 	primary.Kill()
-	lacks.Signal(syscall.SIGCONT)
-	return has, lacks, key, nodes[1:3]
+	unknown.Kill()
+	unknown.Restart("--min-replicas-to-ack", "2")
+	unknown.AwaitLog(testkit.Slowly(patience), mayBeMissing)
+	if role(unknown) == nil {
+		t.Error("a replica without data has taken over")
+	}
+	has.Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(patience), "the other one takes over", func() error { return role(has) })
+	primary.Restart("--min-replicas-to-ack", "2")
+	takesOver(t, has, key, unknown, primary)
+}
+
+// TestEmptyPrimaryIsBack: a primary is killed and starts again without data, before any node has noticed, or while an
+// election waits. It does not serve its slots, and no replica takes its empty data set. A replica with the confirmed
+// write takes over.
+func TestEmptyPrimaryIsBack(t *testing.T) {
+	t.Parallel()
+	t.Run("not noticed", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 2)
+		if v := primary.Do("INCR", key); v.Int != 1 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		primary.Kill()
+		primary.Restart("--min-replicas-to-ack", "2")
+		var heir *testkit.Server
+		testkit.Until(t, testkit.Slowly(patience), "a replica takes over", func() (err error) {
+			for _, n := range replicas {
+				heir = n
+				if err = role(n); err == nil {
+					return nil
+				}
+			}
+			return err
+		})
+		takesOver(t, heir, key, primary)
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 1)
+		has, lacks := replicas[0], replicas[1]
+		confirmWithout(t, primary, lacks, key, 1)
+		has.Signal(syscall.SIGSTOP)
+		primary.Kill()
+		lacks.Signal(syscall.SIGCONT)
+		lacks.AwaitLog(testkit.Slowly(patience), mayBeMissing)
+		primary.Restart("--min-replicas-to-ack", "1")
+		lacks.AwaitLog(testkit.Slowly(patience), "The primary has lost data that it may have confirmed")
+		primary.AwaitLog(testkit.Slowly(patience), "It serves when 2 of the 2 replicas are known")
+		if role(lacks) == nil {
+			t.Error("a replica without a confirmed write has taken over")
+		}
+		has.Signal(syscall.SIGCONT)
+		takesOver(t, has, key, lacks, primary)
+	})
 }
 
 // TestElectionWaits: a replica that may lack a confirmed write does not take over while it cannot hear the other one.
@@ -135,17 +258,12 @@ func confirmedByOne(t *testing.T) (has, lacks *testkit.Server, key string, voter
 func TestElectionWaits(t *testing.T) {
 	t.Parallel()
 	has, lacks, key, _ := confirmedByOne(t)
-	lacks.AwaitLog(testkit.Slowly(patience), "A confirmed write may be missing here")
+	lacks.AwaitLog(testkit.Slowly(patience), mayBeMissing)
 	if err := role(lacks); err == nil {
 		t.Error("a replica without a confirmed write has taken over")
 	}
 	has.Signal(syscall.SIGCONT)
-	testkit.Until(t, testkit.Slowly(patience), "the replica with the write takes over", func() error { return role(has) })
-	synced(t, lacks)
-	testkit.Until(t, testkit.Slowly(patience), "the write is there", func() error {
-		v, err := has.Ask("GET", key)
-		return errors.Join(err, testkit.Equal(v.Text, "1"))
-	})
+	takesOver(t, has, key, lacks)
 }
 
 // TestElectionIsForced: an operator decides that the election waits no longer.
@@ -155,7 +273,7 @@ func TestElectionIsForced(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			has, lacks, _, voters := confirmedByOne(t)
-			lacks.AwaitLog(testkit.Slowly(patience), "A confirmed write may be missing here")
+			lacks.AwaitLog(testkit.Slowly(patience), mayBeMissing)
 			request := []any{"CLUSTER"}
 			for word := range strings.FieldsSeq(how) {
 				request = append(request, word)
