@@ -3,13 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -26,6 +23,13 @@ func owners(t *testing.T, args []string, kinds ...string) (nodes []*testkit.Serv
 			"--cluster-port", strconv.Itoa(testkit.FreePort(t)), "--cluster-allow-replica-migration", "no"}, args...)
 		nodes = append(nodes, testkit.Launch(t, spec))
 	}
+	join(t, nodes)
+	return nodes
+}
+
+// join makes a cluster of nodes. The first node owns all slots.
+func join(t *testing.T, nodes []*testkit.Server) {
+	t.Helper()
 	nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	for i, n := range nodes {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
@@ -37,7 +41,6 @@ func owners(t *testing.T, args []string, kinds ...string) (nodes []*testkit.Serv
 		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
 			func() error { return well(n, len(nodes)) })
 	}
-	return nodes
 }
 
 // moveState returns a field of the latest move in a node's list.
@@ -486,32 +489,5 @@ func TestCompatVersion(t *testing.T) {
 		if v := n.Do("LOLWUT"); !strings.Contains(v.Text, c.version) {
 			t.Errorf("LOLWUT with compat-version %s: %+v", c.word, v)
 		}
-	}
-}
-
-// TestValkeyCLIMovesWhole: valkey-cli reshards nodes of spindle by moves of whole slots.
-func TestValkeyCLIMovesWhole(t *testing.T) {
-	t.Parallel()
-	cli := filepath.Join(filepath.Dir(testkit.Kind(t, testkit.Valkey9).Program), "valkey-cli")
-	if _, err := os.Stat(cli); err != nil {
-		t.Skip("there is no valkey-cli beside valkey-server")
-	}
-	nodes := owners(t, nil, testkit.Ours, testkit.Ours, testkit.Ours)
-	from, to := nodes[0], nodes[1]
-	keys := fill(from)
-	out, code := testkit.Run(t, testkit.Slowly(60*time.Second), "", cli, "--cluster", "reshard", from.Addr,
-		"--cluster-from", from.Do("CLUSTER", "MYID").Text, "--cluster-to", to.Do("CLUSTER", "MYID").Text, "--cluster-slots",
-		"8000", "--cluster-yes", "--cluster-use-atomic-slot-migration")
-	if code != 0 {
-		t.Fatalf("valkey-cli --cluster reshard: %d\n%s", code, out)
-	}
-	if state := moveState(from, "state"); state != "success" {
-		t.Fatalf("the move is %q\n%s", state, out)
-	}
-	testkit.Until(t, testkit.Slowly(patience), "all keys are there once", func() error {
-		return testkit.Equal(from.Do("DBSIZE").Int+to.Do("DBSIZE").Int, int64(len(keys)))
-	})
-	if n := to.Do("DBSIZE").Int; n == 0 {
-		t.Error("no key has moved")
 	}
 }
