@@ -32,6 +32,7 @@ func begin(t testing.TB, set func(s *settings)) *Dashboard {
 	s.store.Address.Set("folder:" + t.TempDir())
 	s.WriteToken.Set("writer")
 	s.ServerTimeoutMs.Set(200)
+	s.LeaseSeconds.Set(600) // a busy host does not end the leadership
 	if set != nil {
 		set(s)
 	}

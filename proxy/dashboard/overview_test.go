@@ -60,7 +60,7 @@ spindle_proxy_shard_queue{shard="127.0.0.1:7001"} 5
 `, 10*n, 1000*n, 1000*n, 0.5*float64(n), 1000*n, 1000*n, 1000*n, 0.4*float64(n), 1000*n, 50*n)
 	}))
 	defer proxy.Close()
-	d := begin(t, nil)
+	d := begin(t, func(s *settings) { s.ServerTimeoutMs.Set(60_000) }) // for proxies, too
 	query{method: "POST", path: "/v1/products", body: `{"name":"a","kind":"groups"}`, token: "writer"}.send(d)
 	own, err := os.Hostname()
 	if err != nil {
