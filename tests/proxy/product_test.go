@@ -23,15 +23,16 @@ type dashboard struct {
 
 const writeToken = "for-tests-only-0123456789"
 
-// startDashboard starts a dashboard with a folder as its store.
-func startDashboard(t *testing.T, store string) *dashboard {
+// startDashboard starts a dashboard with a store, and with more arguments.
+func startDashboard(t *testing.T, store string, more ...string) *dashboard {
 	t.Helper()
 	port := testkit.FreePort(t)
 	d := &dashboard{t: t, store: []string{"--store", store}, url: "http://127.0.0.1:" + strconv.Itoa(port)}
 	d.server = testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: port, Args: append([]string{"--dashboard",
-		"--dashboard-address", "127.0.0.1:" + strconv.Itoa(port), "--dashboard-write-token", writeToken}, d.store...)})
+		"--dashboard-address", "127.0.0.1:" + strconv.Itoa(port), "--dashboard-write-token", writeToken, "--store", store},
+		more...)})
 	testkit.Until(t, testkit.Slowly(30*time.Second), "the dashboard answers", func() error {
-		_, err := d.try("GET", "/v1/products", nil)
+		_, err := d.try("GET", "/v1/products", nil) // a dashboard that is not active sends it to the active one
 		return err
 	})
 	return d
