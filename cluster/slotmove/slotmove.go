@@ -34,9 +34,9 @@ type Cluster interface {
 	// Epoch returns the config epoch of another node.
 	Epoch(id string) uint64
 	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and
-	// changes nothing, unless from owns them with epoch. done is called in a turn, while no unit is open, when from knows
-	// of the claim or this node has lost the slots. Between only.
-	Claim(list []uint16, from string, epoch uint64, done func()) bool
+	// changes nothing, unless from owns them with epoch, and it is not later than untilMs (steady). done is called in a
+	// turn, while no unit is open, when from knows of the claim or this node has lost the slots. Between only.
+	Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool
 	// Saved reports whether all claims are on disk. If not, done is called when they are, by any goroutine.
 	Saved(done func()) bool
 	// Reclaim raises this node's epoch, so that its claim to its slots beats one that was made before. Between only.

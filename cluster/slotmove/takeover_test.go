@@ -101,7 +101,7 @@ func (c *cluster) Manual() (away, here bool)               { return false, false
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
 func (c *cluster) Reclaim()                                {}
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
-func (c *cluster) Claim(list []uint16, _ string, epoch uint64, done func()) bool {
+func (c *cluster) Claim(list []uint16, _ string, epoch uint64, _ int64, done func()) bool {
 	if epoch != c.epoch {
 		return false
 	}

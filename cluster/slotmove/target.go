@@ -232,17 +232,15 @@ func (m *Mover) takeOver(j *job) {
 	switch {
 	case j.state != importRequested:
 		return
-	case m.core.SteadyMs()-j.requestedMs > claimWithin.Milliseconds():
-		m.end(j, failed, "The hand-over was granted too late") // slotmove.T2
-		return
 	case m.parts.Space.Replica:
 		m.track(j)
 		return
 	}
 	unlatch := m.core.LatchSlots(j.list)
-	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, func() { m.taken(j, unlatch) }) {
+	until := j.requestedMs + claimWithin.Milliseconds() // slotmove.T2
+	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, until, func() { m.taken(j, unlatch) }) {
 		unlatch()
-		m.end(j, failed, "The source has given the hand-over up")
+		m.end(j, failed, "The hand-over was granted too late, or the source has given it up")
 		return
 	}
 	m.enter(j, importGranted)

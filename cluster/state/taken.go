@@ -33,11 +33,14 @@ type takeover struct {
 }
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It raises this node's
-// epoch to the greatest. If from does not own all of them, or its epoch is not the given one, Claim changes nothing and
-// returns false. done becomes an errand when the claim stands or has fallen. Owner tells which.
-func (s *State) Claim(list []uint16, from string, epoch uint64, done func()) bool {
+// epoch to the greatest. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
+// changes nothing and returns false. done becomes an errand when the claim stands or has fallen. Owner tells which.
+//
+// untilMs is before the time when from gives up. A process may stand still between two statements: afterwards this node
+// may have heard from other nodes which epoch from has taken then. A claim made now would beat it.
+func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool {
 	n := s.byID[from]
-	if n == nil || !s.me.isPrimary() || n.Epoch != epoch {
+	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs {
 		return false
 	}
 	for _, slot := range list {

@@ -64,10 +64,11 @@ func TestClaim(t *testing.T) {
 			s.out = out
 			list := []uint16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 			done := func() { out.decided++ }
-			if s.Claim(list, idB, 3, done) || s.Claim(list, idC, 3, done) || s.Claim(list, "none", 0, done) {
-				t.Fatal("slots of another owner, or with another epoch, were claimed")
+			if s.Claim(list, idB, 3, s.now, done) || s.Claim(list, idC, 3, s.now, done) ||
+				s.Claim(list, "none", 0, s.now, done) || s.Claim(list, idB, 2, s.now-1, done) {
+				t.Fatal("slots of another owner, with another epoch, or too late were claimed")
 			}
-			if !s.Claim(list, idB, 2, done) {
+			if !s.Claim(list, idB, 2, s.now, done) {
 				t.Fatal("the claim was refused")
 			}
 			s.Finish()

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNewerCLIs: the cluster tools of Redis 8 and Valkey 9 reshard and rebalance nodes of spindle, alone and beside
-// nodes of their own kind. Slots move one by one, or as a whole, in both directions. All keys are there afterwards.
+// nodes of their servers. Slots move one by one, or as a whole, in both directions. All keys are there afterwards.
 func TestNewerCLIs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
