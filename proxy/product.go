@@ -337,7 +337,11 @@ func (s *session) keysOf(row *route.Row, args [][]byte) (keys [][]byte) {
 // A key that the target has already counts as moved: the source's is older. It may be that of a replica that took over,
 // or of a MIGRATE whose end the source has not learned.
 func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
-	w := s.w
+	s.liftAs(&lifted{s: s, slot: slot, keys: keys, do: do, since: s.w.now()})
+}
+
+func (s *session) liftAs(l *lifted) {
+	w, slot, do := s.w, l.slot, l.do
 	to, err := s.upstream(slot)
 	if source := w.source(slot); err != nil || source == "" || source == to.at { // it may have moved meanwhile
 		do(err)
@@ -355,15 +359,15 @@ func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 		words = append(words, "AUTH", password)
 	}
 	words = append(words, "KEYS")
-	args := make([][]byte, 0, len(words)+len(keys))
+	args := make([][]byte, 0, len(words)+len(l.keys))
 	for _, word := range words {
 		args = append(args, []byte(word))
 	}
-	args = append(args, keys...)
+	args = append(args, l.keys...)
 	s.barrier = true
 	s.retries++ // nothing else is served meanwhile
 	from := w.mover().to(w.source(slot))[0]
-	from.push(call{s: s, to: &lifted{s, slot, keys, do}, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
+	from.push(call{s: s, to: l, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
 }
 
 // mover is the access of the proxy itself, which may MIGRATE whatever the clients may do.
@@ -377,12 +381,15 @@ func (w *worker) mover() *access {
 	return a
 }
 
-// A lifted takes the reply to MIGRATE.
+// A lifted takes the reply to MIGRATE. Without a reply it sends MIGRATE again, until proxy-timeout. Keys that have moved
+// by then are not at their source any more. If both servers have a key, the target's copy is the right one.
 type lifted struct {
-	s    *session
-	slot int
-	keys [][]byte
-	do   func(err *protocol.Error)
+	s     *session
+	slot  int
+	keys  [][]byte
+	do    func(err *protocol.Error)
+	since int64 // when the keys were first to move, ms of the worker's clock
+	tries int
 }
 
 func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
@@ -392,6 +399,10 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		return
 	}
 	defer s.goOn()
+	if err != nil && !l.isLate() {
+		l.again()
+		return
+	}
 	if err == nil && refusal != scan.NotRefused {
 		answer := errorOf(p)
 		switch {
@@ -403,6 +414,31 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		}
 	}
 	l.do(err)
+}
+
+func (l *lifted) isLate() bool { return l.s.w.now()-l.since >= l.s.w.p.settings.Timeout.Get() }
+
+// again sends MIGRATE again after a pause, by the table of then. A slot that is held by then has to be served first.
+func (l *lifted) again() {
+	s, w := l.s, l.s.w
+	s.retries++
+	w.after(min(int64(pauseAgain)<<min(l.tries, 5), 500), func() {
+		s.retries--
+		l.tries++
+		if s.closed {
+			return
+		}
+		defer s.goOn()
+		w.catchUp()
+		switch {
+		case w.states == nil || !w.states.held[l.slot]:
+			s.liftAs(l)
+		case l.isLate():
+			l.do(errSlotHeld)
+		default:
+			l.again()
+		}
+	})
 }
 
 // oneByOne moves each key alone.
