@@ -96,7 +96,7 @@ const unblocking = "command-unblocking"
 func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.assertHeld()
 	cl, began := p.cl, c.wall.Nanos()
-	reply := &protocol.Reply{RESP3: cl.Protocol == 3, Chunks: cl.Conn.Chunks()}
+	reply := &protocol.Reply{RESP3: cl.Protocol == 3, NoData: !showsData(p.spec), Chunks: cl.Conn.Chunks()}
 	outer, quiet := cl.Out, c.space.NoTouch
 	cl.Out, c.space.NoTouch = reply, cl.Is(client.NoTouch)
 	ctx := &c.stack.frames[c.stack.depth]

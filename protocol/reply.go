@@ -25,6 +25,7 @@ type Reply struct {
 	B      []byte
 	RESP3  bool // the client sent HELLO 3: maps, sets, doubles, nulls and pushes have their own types
 	Lent   []Lent
+	NoData bool   // it shows no data, and waits for no replica; only a Conn's PostReply reads it
 	Chunks Chunks // memory for long replies; nil: the reply stays in one buffer, B
 
 	into    Builder // takes values instead of bytes (Build); usually nil

@@ -120,9 +120,9 @@ func (c *conn) readMail(m *mail) {
 			c.cut(protocol.Class(c.class.Load()))
 			return
 		}
-		before := c.out.bytes
+		before, wait := c.out.bytes, c.waitFor(m)
 		c.out.postReply(&c.loop.replies, m.reply)
-		c.out.hold(c.loop.reactor.options.Gate, c.waitFor(m), before)
+		c.out.hold(c.loop.reactor.options.Gate, wait, before)
 		c.written()
 	case mailResume:
 		if c.isHeld() {
@@ -141,10 +141,12 @@ func (c *conn) readMail(m *mail) {
 	}
 }
 
-// waitFor returns what the bytes of a post must wait for. The stream of a replica does not wait for replicas.
+// waitFor returns what the bytes of a post must wait for. The stream of a replica does not wait for replicas, nor does
+// a reply that shows no data.
 func (c *conn) waitFor(m *mail) wait {
 	w := wait{turn: m.turn}
-	if c.leveler != nil && protocol.Class(c.class.Load()) != protocol.ClassReplica {
+	noData := m.kind == mailReply && m.reply.NoData
+	if c.leveler != nil && !noData && protocol.Class(c.class.Load()) != protocol.ClassReplica {
 		w.level = c.leveler.AckLevel()
 		w.reply = m.kind == mailReply && w.level > 0
 	}
