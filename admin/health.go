@@ -23,6 +23,7 @@ type Health struct {
 type State struct {
 	Role    string // primary, replica, sentinel
 	Reason  string // why it should get no traffic; "": no reason
+	Warning string // what an operator should mend although the server serves; "": nothing
 	Loading bool
 	Busy    bool // a script runs, and others wait for it
 	LinkUp  bool // of a replica
@@ -40,6 +41,7 @@ func (h *Health) Set(s State) {
 type healthReport struct {
 	OK      bool    `json:"ok"`
 	Reason  string  `json:"reason"`
+	Warning string  `json:"warning"`
 	Role    string  `json:"role"`
 	Loading bool    `json:"loading"`
 	Busy    bool    `json:"busy_script"`
@@ -48,7 +50,8 @@ type healthReport struct {
 	Held    float64 `json:"held"`              // since the core did its duties, which it does ten times a second
 }
 
-// ServeHTTP replies 200 when the server serves, and otherwise 503 with the reason. The query names further conditions:
+// ServeHTTP replies 200 when the server serves, perhaps with a warning, and otherwise 503 with the reason. The query
+// names further conditions:
 //
 //	alive=yes              only the conditions of the query count, also while it starts, loads or refuses writes
 //	role=primary|replica   only a server in this role
@@ -62,7 +65,7 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s == nil {
 		s = &State{Reason: "starting"}
 	}
-	report := healthReport{Role: s.Role, Loading: s.Loading, Busy: s.Busy, Held: sinceMs(h.BeatMs())}
+	report := healthReport{Role: s.Role, Warning: s.Warning, Loading: s.Loading, Busy: s.Busy, Held: sinceMs(h.BeatMs())}
 	if s.Role == "replica" {
 		report.LinkUp, report.Lag = &s.LinkUp, sinceMs(s.HeardMs)
 	}
@@ -83,6 +86,8 @@ func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		json.NewEncoder(w).Encode(report)
+	case report.OK && s.Warning != "":
+		fmt.Fprintf(w, "ok\nwarning: %s\n", s.Warning)
 	case report.OK:
 		w.Write([]byte("ok\n"))
 	default:

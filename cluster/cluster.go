@@ -121,6 +121,7 @@ type Cluster struct {
 	accepted  acceptedLinks
 	memory    atomic.Int64 // of all links
 	peers     atomic.Int64 // other nodes
+	shard     atomic.Int64 // other nodes of this primary's shard
 	hushing   sync.Mutex   // held around a call of parts.Confirm; guards hushed
 	hushed    bool         // this replica is to confirm nothing
 	sent      traffic
@@ -271,6 +272,7 @@ func (c *Cluster) finish() {
 	if c.state.Changed {
 		c.publish(c.state.Map())
 		c.peers.Store(int64(len(c.state.Nodes()) - 1))
+		c.shard.Store(int64(c.state.Replicas()))
 	}
 	c.errands.add(c.asked...)
 	c.asked = c.asked[:0]

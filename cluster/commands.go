@@ -432,6 +432,9 @@ func (c *Cluster) Debug(ctx *command.Context, direction, id []byte) (err error) 
 // Drop makes this node ignore messages of a type, for DEBUG DROP-CLUSTER-PACKET-FILTER. -1 means no type.
 func (c *Cluster) Drop(typ int) { c.with(func(s *state.State) { s.DropType = typ }) }
 
+// Replicas returns how many other nodes this primary's shard has, with those that have failed. Any goroutine.
+func (c *Cluster) Replicas() int64 { return c.shard.Load() }
+
 // Connections and LinkBytes return INFO's figures: the number of the bus's sockets, and the memory of its links.
 func (c *Cluster) Connections() int64 { return 2 * c.peers.Load() }
 func (c *Cluster) LinkBytes() int64   { return c.memory.Load() }

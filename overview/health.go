@@ -21,6 +21,7 @@ func (h *Health) Publish() {
 	if h.Set.Follower.Following() {
 		s.Role, s.HeardMs, s.LinkUp = "replica", h.Set.Follower.HeardMs(), h.Set.Follower.Up()
 	}
+	s.Warning = h.Set.Feed.Warning()
 	if h.Sentinel {
 		s.Role = "sentinel"
 	}

@@ -35,6 +35,9 @@ type Feed struct {
 	core     *engine.Core
 	settings *Settings
 
+	Peers func() int64 // in a cluster: the number of this primary's replicas, as the node knows it; nil: no cluster
+	most  int64        // the replicas that count for quorum
+
 	lastPingMs         int64
 	hushed             bool   // the server waits for replicas to catch up
 	continued, refused uint64 // partial synchronisations

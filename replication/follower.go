@@ -128,6 +128,7 @@ func (f *Follower) streamDB() int {
 func (f *Follower) begin(of Address) {
 	f.on, f.refusal = true, ""
 	f.ahead.Store(false)
+	f.feed.most = 0
 	f.feed.acks.end()
 	f.feed.follow()
 	f.feed.asking = false

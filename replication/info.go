@@ -31,6 +31,7 @@ func (e *Ends) Sections() []info.Section {
 				}
 			}),
 			info.Lines("ack_state", func(w *info.Writer) { f.acks.lines(w) }),
+			info.Lines("ack_replicas_known", func(w *info.Writer) { quorumLines(w, f) }),
 			info.Lines("slave0", func(w *info.Writer) { replicaLines(w, f) }),
 			info.Text("master_failover_state", func() string { return e.failover.stage.String() }),
 			info.Text("master_replid", func() string { return f.ID }),
@@ -124,6 +125,7 @@ func stateOf(r *replica) string {
 func (e *Ends) ResetStats() {
 	e.feed.fullSyncs, e.feed.continued, e.feed.refused = 0, 0, 0
 	e.feed.resetSums()
+	e.feed.most = 0
 	e.follower.resetStats()
 }
 

@@ -71,7 +71,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Log: in.log, Dial: in.dialPrimary, Source: in.storage.Follow.Source.Get, Login: in.storage.Follow.Login,
 		Patience: in.storage.Feed.Patience, Hold: in.clustering.ManualPatience, Output: in.storage.Feed.OutputMost,
 		Newest: in.storage.Save.Version.Get, Busy: in.threads.Count})
-	in.figures.Links = in.cluster.LinkBytes
+	in.figures.Links, in.set.Feed.Peers = in.cluster.LinkBytes, in.cluster.Replicas
 	in.core.RouteBy(&in.slots, in.set.Feed.Replicas)
 	in.hub.Bus, in.hub.Sent = in.cluster, in.core.CountShardMessage
 	c := in.cluster

@@ -72,6 +72,9 @@ func (s *State) peersOf(primary *Node) (peers []*Node) {
 	return peers
 }
 
+// Replicas returns the number R of state.Q1 if this node is a primary.
+func (s *State) Replicas() int { return len(s.peersOf(s.me)) }
+
 // mayStand is state.Q1. If it is false, it asks the other replicas for their offsets, and logs why the election waits.
 func (s *State) mayStand() bool {
 	if !s.confirms() {

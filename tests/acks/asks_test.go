@@ -1,6 +1,11 @@
 package acks
 
 import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,4 +39,34 @@ func TestAsksRestWhileAReplicaIsSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTooFewForAFailover: with min-replicas-to-ack 1, a primary with two replicas warns while one of them is silent. A
+// failover to the other one might lose a confirmed write.
+func TestTooFewForAFailover(t *testing.T) {
+	t.Parallel()
+	admin := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
+	s, all := replicas(t, testkit.Ours, 2, "--min-replicas-to-ack", "1", "--admin-address", admin)
+	healthz := func(want string) {
+		testkit.Until(t, testkit.Slowly(60*time.Second), want, func() error {
+			r, err := http.Get("http://" + admin + "/healthz")
+			if err != nil {
+				return err
+			}
+			defer r.Body.Close()
+			body, err := io.ReadAll(r.Body)
+			return errors.Join(err, testkit.Equal(r.StatusCode, 200), testkit.Equal(string(body), want))
+		})
+	}
+	healthz("ok\n")
+	stop(t, all[1])
+	healthz("ok\nwarning: 1 of 2 replicas are well. A failover that keeps confirmed writes needs 2 " +
+		"(min-replicas-to-ack 1).\n")
+	for field, want := range map[string]int64{"known": 2, "well": 1, "for_failover": 2} {
+		if n := s.InfoInt("replication", "ack_replicas_"+field); n != want {
+			t.Errorf("ack_replicas_%s is %d", field, n)
+		}
+	}
+	all[1].Signal(syscall.SIGCONT)
+	healthz("ok\n")
 }

@@ -168,6 +168,9 @@ func TestElectionCountsEveryNode(t *testing.T) {
 	primary, replicas, _, key := confirmingShard(t, 3, 2)
 	has, gone, lacks := replicas[0], replicas[1], replicas[2]
 	confirmWithout(t, primary, lacks, key, 2)
+	primary.AwaitInfo(testkit.Slowly(patience), "replication", "ack_replicas_known", "3")
+	primary.AwaitInfo(testkit.Slowly(patience), "replication", "ack_replicas_well", "2")
+	primary.AwaitInfo(testkit.Slowly(patience), "replication", "ack_replicas_for_failover", "2")
 	has.Signal(syscall.SIGSTOP)
 	primary.Kill()
 	gone.Kill()
@@ -292,4 +295,16 @@ func TestElectionIsForced(t *testing.T) {
 			testkit.Until(t, testkit.Slowly(patience), "the replica takes over", func() error { return role(lacks) })
 		})
 	}
+}
+
+// TestOrdersDoNotWaitForReplicas: a node that has no replica, and waits for two, answers CLUSTER commands whose change
+// goes to the disk first. They show no data.
+func TestOrdersDoNotWaitForReplicas(t *testing.T) {
+	t.Parallel()
+	n := node(t, false, "--min-replicas-to-ack", "2", "--ack-timeout", "600000")
+	n.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
+	n.Do("CLUSTER", "SET-CONFIG-EPOCH", 1)
+	n.Do("CLUSTER", "BUMPEPOCH")
+	n.Do("CLUSTER", "DELSLOTS", 7)
+	n.AwaitInfo(testkit.Slowly(patience), "replication", "ack_state", "waiting")
 }
