@@ -69,7 +69,7 @@ var gates = []gate{
 	{name: "a fed stream", clients: fedStream, asks: by{byClient: (*Core).gateFedStream,
 		byPrimary: (*Core).gateFedStream}},
 	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause}},
-	{name: "the throttle", rows: writes, asks: by{byClient: (*Core).gateThrottle}},
+	{name: "the throttle", asks: by{byClient: (*Core).gateThrottle}},
 	{name: "MULTI queues", clients: client.Multi, asks: by{byClient: (*Core).gateQueue, byPrimary: (*Core).gateQueue}},
 	{name: "a latch", asks: by{byClient: (*Core).gateLatch, inScript: (*Core).gateLatchInScript,
 		unblocked: (*Core).gateLatchServed, returning: (*Core).gateLatchReturning}},
@@ -334,9 +334,13 @@ func (c *Core) gatePause(cl *client.Client, call part.Call) (verdict, error) {
 	return hold, nil
 }
 
-// gateThrottle holds back a client that writes faster than the throttle allows all of them.
-func (c *Core) gateThrottle(cl *client.Client, _ part.Call) (verdict, error) {
+// gateThrottle holds back a client that writes faster than the throttle allows all of them. A queued command is no write.
+// EXEC is one if its queue has one, and a script is one unless it declares that it only reads.
+func (c *Core) gateThrottle(cl *client.Client, call part.Call) (verdict, error) {
 	t := &c.throttle
+	if call.Flags&writes == 0 || cl.Is(client.Multi) && !call.Spec.Has(command.InMulti) {
+		return pass, nil
+	}
 	if !t.on || cl.Flags&(fedStream|client.Fake|client.Primary|client.Importing) != 0 {
 		return pass, nil
 	}
