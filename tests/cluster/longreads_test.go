@@ -64,8 +64,18 @@ func TestKeysWhileSlotsMoveIn(t *testing.T) {
 		return testkit.Equal(answers(), all)
 	})
 	moved(t, from, "success")
-	if n := to.InfoInt("stats", "total_long_reads") - before; n < int64(during) {
+	n := to.InfoInt("stats", "total_long_reads") - before
+	if n < int64(during) {
 		t.Errorf("%d long reads, %d of KEYS", n, during)
 	}
 	t.Logf("%d answers", during)
+	v, err := reader.Do("CLUSTER", "GETKEYSINSLOT", last, own-1)
+	if err != nil || len(v.Elems) != own-1 || to.InfoInt("stats", "total_long_reads") != before+n+1 {
+		t.Errorf("GETKEYSINSLOT replies %d keys as a long read, want %d: %v", len(v.Elems), own-1, err)
+	}
+	for _, key := range v.Strings() {
+		if slots.Of([]byte(key)) != last {
+			t.Fatalf("%s is of another slot", key)
+		}
+	}
 }
