@@ -381,8 +381,8 @@ func (w *worker) mover() *access {
 	return a
 }
 
-// A lifted takes the reply to MIGRATE. Without a reply it sends MIGRATE again, until proxy-timeout. Keys that have moved
-// by then are not at their source any more. If both servers have a key, the target's copy is the right one.
+// A lifted takes the reply to MIGRATE. Without a reply it sends MIGRATE again, until proxy-timeout. Keys that have
+// moved by then are not at their source any more. If both servers have a key, the target's copy is the right one.
 type lifted struct {
 	s     *session
 	slot  int
