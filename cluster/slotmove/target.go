@@ -245,7 +245,6 @@ func (m *Mover) takeOver(j *job) {
 	}
 	m.enter(j, importGranted)
 	m.parts.Space.Hide(j.list, false) // slotmove.T1
-	j.pausedMs = m.core.SteadyMs() - j.beganMs
 }
 
 // taken ends a move when its source knows of the claim, or the claim has fallen (slotmove.T4). Between only.
@@ -254,6 +253,7 @@ func (m *Mover) taken(j *job, unlatch func()) {
 		return
 	}
 	unlatch()
+	j.pausedMs = m.core.SteadyMs() - j.beganMs
 	switch {
 	case j.state != importGranted:
 	case m.owner(j.list) == m.parts.Cluster.Me():
