@@ -334,8 +334,8 @@ func (c *Core) gatePause(cl *client.Client, call part.Call) (verdict, error) {
 	return hold, nil
 }
 
-// gateThrottle holds back a client that writes faster than the throttle allows all of them. A queued command is no write.
-// EXEC is one if its queue has one, and a script is one unless it declares that it only reads.
+// gateThrottle holds back a client that writes faster than the throttle allows all of them. A queued command is no
+// write. EXEC is one if its queue has one, and a script is one unless it declares that it only reads.
 func (c *Core) gateThrottle(cl *client.Client, call part.Call) (verdict, error) {
 	t := &c.throttle
 	if call.Flags&writes == 0 || cl.Is(client.Multi) && !call.Spec.Has(command.InMulti) {
