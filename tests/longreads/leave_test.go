@@ -16,7 +16,8 @@ func TestLongReadsLeaveNothing(t *testing.T) {
 	c.SetTimeout(testkit.Slowly(time.Minute))
 	fill(t, c, 100)
 	reads := [][]any{{"SMEMBERS", "set"}, {"SUNION", "set", "set2"}, {"ZUNION", 2, "zset", "zset2"}, {"HGETALL", "hash"},
-		{"LRANGE", "list", 0, -1}}
+		{"LRANGE", "list", 0, -1}, {"XREAD", "STREAMS", "stream", 0}, {"SRANDMEMBER", "set", -100},
+		{"HRANDFIELD", "hash", 60}, {"ZSCAN", "zset", 0, "COUNT", 1000}, {"XINFO", "STREAM", "stream", "FULL", "COUNT", 0}}
 	batch := func() {
 		for i := range 500 {
 			c.Send(reads[i%len(reads)]...)
