@@ -52,7 +52,7 @@ func TestLargeElementsMove(t *testing.T) {
 			t.Fatalf("the move has failed: %s", moveState(from, "message"))
 		}
 		peak = max(peak, from.InfoInt("memory", "used_memory"))
-		time.Sleep(10 * time.Millisecond)
+		testkit.Lapse(10 * time.Millisecond)
 	}
 	took := time.Since(began)
 	for i, n := range nodes {
