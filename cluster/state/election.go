@@ -264,9 +264,10 @@ func (s *State) Poll() {
 	}
 }
 
-// tryManual checks whether this replica has all its primary's data.
+// tryManual checks whether this replica has all its primary's data. A greater offset is of another history: the primary
+// has started anew, and this replica has not copied its data yet.
 func (s *State) tryManual() {
-	if s.Waiting() && s.out.Offset() >= s.manualOffset {
+	if s.Waiting() && s.out.Offset() == s.manualOffset {
 		s.manualReady = true
 		s.log(logging.LevelNotice, "All master replication stream processed, manual failover can start.")
 		s.todo |= todoFailover

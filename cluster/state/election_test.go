@@ -306,3 +306,22 @@ func TestSilence(t *testing.T) {
 		t.Errorf("after the silence: hushed %t, attempt %d", s.hushed, s.attempt)
 	}
 }
+
+// TestManualNeedsTheSameOffset: a replica takes over by hand when it has the offset of its paused primary. A greater
+// offset is of a history before the primary has started again.
+func TestManualNeedsTheSameOffset(t *testing.T) {
+	for mine, ready := range map[int64]bool{699: false, 700: true, 245303: false} {
+		s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+			idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+			idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.out = &offsets{mine: mine}
+		s.manualEnd, s.manualOffset = s.now+5000, 700
+		s.tryManual()
+		if s.manualReady != ready {
+			t.Errorf("offset %d of 700: ready %t", mine, s.manualReady)
+		}
+	}
+}
