@@ -9,8 +9,9 @@ import (
 //
 //	asks ─▶ next ─▶ asking: the request is under way ─▶ each session gets the answer
 //
-// proxy.I1. A loop has one request of a check under way. Sessions that ask meanwhile share the next request, because
-// the shard's answer may have changed. So a storm of new clients sends few requests on connections of known clients.
+// proxy.I1. A loop has one request of a check under way to each shard. Sessions that ask the same shard meanwhile share
+// the next request, because the answer may have changed. So a storm of new clients sends few requests on connections of
+// known clients, and a shard that does not answer holds up only the sessions that ask it.
 // proxy.I2. A check of an identity without a connection opens one. A loop runs at most checksMost of those at once, and
 // the others wait in order. So clients with wrong passwords do not use up the shards' connections.
 type check struct {
@@ -26,6 +27,7 @@ type check struct {
 type checkKey struct {
 	id      identity
 	request string
+	shard   int // the place of the shard that a session asks first
 }
 
 // checksMost is how many identities without a connection a loop checks at once.
@@ -33,7 +35,7 @@ const checksMost = 64
 
 // check has a shard asked whether b's session may be of its next identity.
 func (w *worker) check(b *becoming, request, old []byte) {
-	key := checkKey{b.next.id, string(request)}
+	key := checkKey{b.next.id, string(request), int(uint64(b.s.id) % uint64(max(1, len(w.topology.Shards))))}
 	k := w.checks[key]
 	if k != nil {
 		k.next = append(k.next, b)
@@ -89,13 +91,10 @@ func (k *check) ask() {
 	}
 }
 
-// tell gives the answer to the sessions that have asked. An error that is not the shard's is for those that wait, too.
+// tell gives the answer to the sessions that have asked.
 func (k *check) tell(p []byte, refusal scan.Refusal, err *protocol.Error) {
 	asking := k.asking
 	k.asking = nil
-	if err != nil {
-		asking, k.next = append(asking, k.next...), nil
-	}
 	for _, b := range asking {
 		b.end(p, refusal, err)
 	}
