@@ -58,8 +58,6 @@ type Parts struct {
 	HeardMs func() int64
 	// Confirm has a replica acknowledge to its primary, or not. It holds at once. Any goroutine.
 	Confirm func(on bool)
-	// Ahead reports whether the primary has lost data that this replica has, and that may be confirmed. Any goroutine.
-	Ahead func() bool
 	// MinAcks is min-replicas-to-ack.
 	MinAcks func() int64
 	// BeatMs returns when the core last ran its periodic work, by clock.Steady. Any goroutine.
@@ -432,8 +430,6 @@ func (o outside) Keys(slot int) int { return o.parts.Keys.Count(uint16(slot)) }
 func (o outside) Offset() int64 { return o.parts.Offset() }
 
 func (o outside) DataAge() int64 { return nowMs() - o.parts.HeardMs() }
-
-func (o outside) Ahead() bool { return o.parts.Ahead() }
 
 // Confirm ends acknowledgements at once. They begin again after the errands so far: one may be to follow another
 // primary.

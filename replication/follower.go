@@ -45,7 +45,6 @@ type Follower struct {
 	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
 	silent    atomic.Bool  // the primary gets no acknowledgements
-	ahead     atomic.Bool  // the primary has lost data that this server has, and that may be confirmed
 
 	// Statistics:
 	input  int64        // bytes of streams read by earlier connections
@@ -127,7 +126,6 @@ func (f *Follower) streamDB() int {
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
 	f.on, f.refusal = true, ""
-	f.ahead.Store(false)
 	f.feed.most = 0
 	f.feed.acks.end()
 	f.feed.follow()
@@ -168,7 +166,6 @@ func (f *Follower) Promote() {
 	f.link.End()
 	f.on, f.known = false, false
 	f.feed.unsure.Store(false)
-	f.ahead.Store(false)
 	f.feed.branch()
 	f.parts.Log.Notice("Setting secondary replication ID to %s, valid up to offset: %d. New replication ID is %s",
 		f.feed.ID2, f.feed.secondOffset, f.feed.ID)
@@ -206,10 +203,6 @@ func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 // Confirm has this replica acknowledge to its primary, or not. It holds for what is acknowledged after the call. Any
 // goroutine.
 func (f *Follower) Confirm(on bool) { f.silent.Store(!on) }
-
-// Ahead reports whether this replica has refused a full copy of its primary, because the primary has lost data that it
-// may have confirmed. Any goroutine.
-func (f *Follower) Ahead() bool { return f.ahead.Load() }
 
 // Gone notes that a client has left. It may be the primary's client, killed by an operator.
 func (f *Follower) Gone(cl *client.Client) {
@@ -376,17 +369,6 @@ func (o outside) HangUp() {
 	}
 }
 
-// Refuses compares offsets of one history. A primary's copy has at least the offset of each of its replicas, unless the
-// primary has started again with older data. Its later writes do not change that, until this server follows another one
-// or continues. Outside a cluster no replica can take over by itself, so it takes the copy.
-func (o outside) Refuses(offset int64) bool {
-	f := o.feed
-	lost := o.parts.Clustered && o.known && f.settings.MinAck.Get() > 0 && !f.unsure.Load() && offset >= 0 &&
-		(offset < f.offset || o.ahead.Load())
-	o.ahead.Store(lost)
-	return lost
-}
-
 func (o outside) Receive(id string, offset int64) {
 	o.wire.next, o.wire.id, o.wire.offset = nextCopy, id, offset
 	o.copied.Store(0)
@@ -400,7 +382,6 @@ func (o outside) Continue(id string) {
 	}
 	o.feed.shown.Store(o.feed.offset)
 	o.feed.unsure.Store(false)
-	o.ahead.Store(false)
 	o.adopt(o.db)
 	o.parts.Changed()
 }

@@ -307,12 +307,6 @@ func (l *Link) answered(line string, nowMs int64) {
 			return
 		}
 		l.log.Notice("Full resync from master: %s:%d", id, offset)
-		if l.other.Refuses(offset) {
-			l.log.Warning("The primary has lost data that it may have confirmed: its copy ends at %d. This replica keeps its "+
-				"own data, and takes over if no other replica may have more (min-replicas-to-ack).", offset)
-			l.again(nowMs, away, "it has less data than this replica")
-			return
-		}
 		l.state, l.absences = receiving, 0
 		l.other.Receive(id, offset)
 	case word == "-NOMASTERLINK", word == "-LOADING":

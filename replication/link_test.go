@@ -9,7 +9,6 @@ import (
 
 // A fakeOutside is an Outside that records the calls of a Link.
 type fakeOutside struct {
-	keeps  int64 // copies before this offset are refused
 	terms  Terms
 	id     string
 	offset int64
@@ -26,7 +25,6 @@ func (s *fakeOutside) History() (string, int64, bool)  { return s.id, s.offset, 
 func (s *fakeOutside) Dial(host string, port int)      { s.note("dial %s:%d", host, port) }
 func (s *fakeOutside) Send(words ...string)            { s.note("%s", strings.Join(words, " ")) }
 func (s *fakeOutside) HangUp()                         { s.note("hang up") }
-func (s *fakeOutside) Refuses(offset int64) bool       { return offset < s.keeps }
 func (s *fakeOutside) Receive(id string, offset int64) { s.note("receive %s %d", id[:4], offset) }
 func (s *fakeOutside) Continue(id string)              { s.note("continue %s", id[:4]) }
 func (s *fakeOutside) Acknowledge()                    { s.note("ack") }
@@ -100,25 +98,6 @@ func TestLinkHandshake(t *testing.T) {
 	if !l.Up() {
 		t.Error("the link is not up")
 	}
-}
-
-// TestLinkRefusesOlderCopy: the link takes no full copy that this server refuses. It asks again later.
-func TestLinkRefusesOlderCopy(t *testing.T) {
-	l, s := begin()
-	s.keeps = 78
-	ask := func(offset string, nowMs int64) {
-		l.Tick(nowMs)
-		s.ask(l, nowMs)
-		s.take()
-		l.Line("+FULLRESYNC "+other+" "+offset, nowMs)
-	}
-	ask("77", 1000)
-	s.expect(t, "hang up")
-	if l.state != wanting || l.retryAt < 1500 {
-		t.Errorf("state %v, dials at %d", l.state, l.retryAt)
-	}
-	ask("78", l.retryAt)
-	s.expect(t, "receive bbbb 78")
 }
 
 // TestLinkContinues: the link asks for the first byte that it lacks, as soon as the stream is lost.

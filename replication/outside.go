@@ -9,9 +9,6 @@ type Outside interface {
 	Dial(host string, port int)
 	Send(words ...string)
 	HangUp()
-	// Refuses reports whether this server does not take a full copy at offset, because its primary has lost data that
-	// this server has. The present data then stay.
-	Refuses(offset int64) bool
 	// Receive prepares for a full copy, which comes next. The copy is history id at offset, or at -1 if the peer did
 	// not say.
 	Receive(id string, offset int64)

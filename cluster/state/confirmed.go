@@ -21,11 +21,6 @@ import (
 // state.Q3. Offset 0 means that a node does not know how much it has. It has started from a log without an offset, or
 // its present primary's stream has not begun there. It may have more than any other, or less.
 //
-// state.Q4. A primary that starts again with older data has lost what a replica has. A replica that has noticed it
-// keeps its own data. It stands as if the primary had failed, and asks for votes although the voters see the primary.
-// state.Q5. A primary that has started serves only when R-N+1 replicas have no more than it has. So its disk had every
-// confirmed write, or a replica that has more takes over first.
-//
 // The age of the data does not count against a replica that knows its offset: state.Q1 says more.
 //
 // With N = 0 all is as in Redis. With N = R every replica that knows its offset may stand.
@@ -37,9 +32,6 @@ const heardFor = 1000
 func (s *State) confirms() bool {
 	return s.Terms.MinAcks > 0 && s.me.isReplica() && s.me.Primary != nil
 }
-
-// primaryLost reports whether this node's primary has lost data that it may have confirmed (state.Q4).
-func (s *State) primaryLost() bool { return s.confirms() && s.out.Ahead() }
 
 // expiry returns how long an election lasts, in ms.
 func (s *State) expiry() int64 { return max(2*s.Terms.NodeTimeout, 2000) }
@@ -111,32 +103,6 @@ func (s *State) mayStand() bool {
 			"waits until %d of the %d replicas are known to have no more than this one, which has offset %d. Now %d are, "+
 			"and %d do not know their offset (min-replicas-to-ack %d). CLUSTER FAILOVER FORCE does not wait.",
 			need, len(peers), mine, have, unknown, s.Terms.MinAcks)
-	}
-	return false
-}
-
-// isProven is state.Q5. While it is false, this primary pings its replicas, because their answers have their offsets.
-func (s *State) isProven() bool {
-	if !s.restarted || s.Terms.MinAcks == 0 {
-		return true
-	}
-	peers, mine := s.peersOf(s.me), s.out.Offset()
-	need, have := len(peers)-int(s.Terms.MinAcks)+1, 0
-	for _, n := range peers {
-		if n.Offset > 0 && n.Offset <= mine {
-			have++
-		} else if n.Link != nil && n.Link.ready && n.PingSent == 0 && s.now-n.PongReceived >= heardFor/2 {
-			s.ping(n.Link, bus.Ping)
-		}
-	}
-	if s.restarted = have < need; !s.restarted {
-		return true
-	}
-	if s.cannot != cannotServe || s.now-s.cannotMs >= relogMs {
-		s.cannot, s.cannotMs = cannotServe, s.now
-		s.log(logging.LevelNotice, "This primary has started, and may lack a confirmed write. It serves when %d of the %d "+
-			"replicas are known to have no more than it has, which is offset %d. Now %d are (min-replicas-to-ack %d).",
-			need, len(peers), mine, have, s.Terms.MinAcks)
 	}
 	return false
 }

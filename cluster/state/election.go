@@ -16,7 +16,6 @@ const (
 	cannotExpired
 	cannotVotes
 	cannotConfirmed
-	cannotServe
 )
 
 var cannotText = [...]string{
@@ -104,10 +103,10 @@ func (s *State) say(why cannot) {
 func (s *State) tryFailover() {
 	me, timeout := s.me, s.Terms.NodeTimeout
 	age := s.now - s.electionMs
-	manual, lost := s.manualEnd != 0 && s.manualReady, s.primaryLost()
+	manual := s.manualEnd != 0 && s.manualReady
 	expiry := s.expiry()
-	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual && !lost ||
-		s.Terms.NoFailover && !manual || me.Primary.NumSlots == 0 {
+	if me.isPrimary() || me.Primary == nil || !me.Primary.is(bus.Failed) && !manual || s.Terms.NoFailover && !manual ||
+		me.Primary.NumSlots == 0 {
 		s.cannot = cannotNothing
 		return
 	}
@@ -147,7 +146,7 @@ func (s *State) tryFailover() {
 		s.log(logging.LevelNotice, "Starting a failover election for epoch %d.", s.current)
 		s.save(true)
 		m := s.message(bus.VoteRequest)
-		m.ForceAck = s.manualEnd != 0 || lost
+		m.ForceAck = s.manualEnd != 0
 		s.broadcast(m, nil)
 		s.asked = true
 		s.todo |= todoUpdate

@@ -163,38 +163,10 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 type offsets struct {
 	recorder
 	mine, age int64
-	ahead     bool
 }
 
 func (o *offsets) Offset() int64  { return o.mine }
 func (o *offsets) DataAge() int64 { return o.age }
-func (o *offsets) Ahead() bool    { return o.ahead }
-
-// TestPrimaryHasLostData (state.Q4): a replica that is ahead of its primary asks for votes, although the primary is
-// well. The voters are told not to mind that. With min-replicas-to-ack 0 it does not ask.
-func TestPrimaryHasLostData(t *testing.T) {
-	for _, c := range []struct {
-		acks  int64
-		ahead bool
-	}{{1, true}, {1, false}, {0, true}} {
-		s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
-			idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
-			idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
-			idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-16383\n")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.out = &offsets{mine: 700, ahead: c.ahead}
-		s.Terms.MinAcks, s.Terms.NodeTimeout = c.acks, 1000
-		for i := 0; i < 100 && !s.asked; i++ {
-			s.At(s.now + 100)
-			s.tryFailover()
-		}
-		if want := c.acks > 0 && c.ahead; s.asked != want {
-			t.Errorf("min-replicas-to-ack %d, ahead %t: it asks for votes: %t", c.acks, c.ahead, s.asked)
-		}
-	}
-}
 
 // TestReplicaMayStand (state.Q1 to state.Q3): the answers that a replica needs before it asks for votes.
 func TestReplicaMayStand(t *testing.T) {

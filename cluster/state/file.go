@@ -193,7 +193,6 @@ func (s *State) Load(text string) error {
 	}
 	s.log(logging.LevelNotice, "Node configuration loaded, I'm %s", s.me.ID)
 	s.current = s.maxEpoch() // the file may have been edited
-	s.restarted = s.me.isPrimary() && s.me.NumSlots > 0
 	s.Apply(s.Terms)
 	return nil
 }

@@ -175,7 +175,7 @@ func (s *State) becomePrimary(n *Node) {
 // setPrimary makes this node a replica of n.
 func (s *State) setPrimary(n *Node) {
 	me := s.me
-	if s.restarted = false; me.isPrimary() {
+	if me.isPrimary() {
 		me.Flags = me.Flags&^(bus.Primary|bus.MigrateTo) | bus.Replica
 		s.closeAll()
 	} else if me.Primary != nil {

@@ -61,8 +61,6 @@ type Outside interface {
 	// returns for how many ms a replica has not heard from its primary.
 	Offset() int64
 	DataAge() int64
-	// Ahead reports whether this node's primary has lost data that this node has, and that may be confirmed.
-	Ahead() bool
 	// Confirm has a replica tell its primary what it has, or no more. It holds when Confirm returns.
 	Confirm(on bool)
 	Log(level logging.Level, format string, args ...any)
@@ -139,7 +137,6 @@ type State struct {
 	rank          int
 	cannot        cannot
 	cannotMs      int64
-	restarted     bool // this node has started as a primary, and has not served since: see state.Q5
 
 	manualEnd    int64 // 0: no manual failover
 	manualNode   *Node // of a primary: the replica that takes over

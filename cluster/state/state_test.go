@@ -18,7 +18,6 @@ func (quiet) Ask(Errand)                        {}
 func (quiet) Keys(int) int                      { return 0 }
 func (quiet) Offset() int64                     { return 0 }
 func (quiet) DataAge() int64                    { return 0 }
-func (quiet) Ahead() bool                       { return false }
 func (quiet) Confirm(bool)                      {}
 func (quiet) Log(logging.Level, string, ...any) {}
 func fresh() *State {

@@ -256,7 +256,7 @@ func (s *State) updateState() {
 	if s.firstUpdate == 0 {
 		s.firstUpdate = s.now
 	}
-	if s.me.isPrimary() && !s.ok && (s.now-s.firstUpdate < writableDelay || !s.isProven()) {
+	if s.me.isPrimary() && !s.ok && s.now-s.firstUpdate < writableDelay {
 		return
 	}
 	size, reachable, covered := 0, 0, 0
@@ -286,7 +286,6 @@ func (s *State) updateState() {
 	s.ok = ok
 	s.Changed = true
 	if ok {
-		s.restarted = false
 		s.log(logging.LevelNotice, "Cluster state changed: ok")
 	} else {
 		s.log(logging.LevelWarning, "Cluster state changed: fail")

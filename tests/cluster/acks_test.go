@@ -211,51 +211,6 @@ func TestUnknownOffsetDoesNotStand(t *testing.T) {
 	takesOver(t, has, key, unknown, primary)
 }
 
-// TestEmptyPrimaryIsBack: a primary is killed and starts again without data, before any node has noticed, or while an
-// election waits. It does not serve its slots, and no replica takes its empty data set. A replica with the confirmed
-// write takes over.
-func TestEmptyPrimaryIsBack(t *testing.T) {
-	t.Parallel()
-	t.Run("not noticed", func(t *testing.T) {
-		t.Parallel()
-		primary, replicas, _, key := confirmingShard(t, 2, 2)
-		if v := primary.Do("INCR", key); v.Int != 1 {
-			t.Fatalf("INCR: %+v", v)
-		}
-		primary.Kill()
-		primary.Restart("--min-replicas-to-ack", "2")
-		var heir *testkit.Server
-		testkit.Until(t, testkit.Slowly(patience), "a replica takes over", func() (err error) {
-			for _, n := range replicas {
-				heir = n
-				if err = role(n); err == nil {
-					return nil
-				}
-			}
-			return err
-		})
-		takesOver(t, heir, key, primary)
-	})
-	t.Run("failed", func(t *testing.T) {
-		t.Parallel()
-		primary, replicas, _, key := confirmingShard(t, 2, 1)
-		has, lacks := replicas[0], replicas[1]
-		confirmWithout(t, primary, lacks, key, 1)
-		has.Signal(syscall.SIGSTOP)
-		primary.Kill()
-		lacks.Signal(syscall.SIGCONT)
-		lacks.AwaitLog(testkit.Slowly(patience), mayBeMissing)
-		primary.Restart("--min-replicas-to-ack", "1")
-		lacks.AwaitLog(testkit.Slowly(patience), "The primary has lost data that it may have confirmed")
-		primary.AwaitLog(testkit.Slowly(patience), "It serves when 2 of the 2 replicas are known")
-		if role(lacks) == nil {
-			t.Error("a replica without a confirmed write has taken over")
-		}
-		has.Signal(syscall.SIGCONT)
-		takesOver(t, has, key, lacks, primary)
-	})
-}
-
 // TestElectionWaits: a replica that may lack a confirmed write does not take over while it cannot hear the other one.
 // When the other one is back, that takes over, and has the write.
 func TestElectionWaits(t *testing.T) {
