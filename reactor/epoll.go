@@ -102,7 +102,7 @@ func (h *epollHost) wait() int {
 	n := 0
 	if len(l.away) > 0 && !l.rest() { // reactor.Y3
 		n, _ = epollWait(h.epoll, h.events, 0)
-	} else if !l.waiting.Load() {
+	} else if !l.isCalled() {
 		if h.raw {
 			n, _ = epollWait(h.epoll, h.events, -1)
 		}

@@ -131,6 +131,39 @@ func TestGateHoldsRepliesAfterAUnit(t *testing.T) {
 	})
 }
 
+// TestGateOpensBeforeSleep: if the gate opens while a loop of epoll is about to sleep, the loop does not sleep.
+func TestGateOpensBeforeSleep(t *testing.T) {
+	l := newLoop(&Reactor{}, 0)
+	host, err := newEpollHostFor(t, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.armed.Store(true)
+	l.gated = []*conn{{}}
+	for range 5000 {
+		l.enlisted.Store(true)
+		go func() { // as gatekeeper.opened does
+			l.enlisted.Store(false)
+			l.notify()
+		}()
+		for l.enlisted.Load() {
+			host.wait()
+		}
+	}
+}
+
+// newEpollHostFor makes the host of l, which is closed after the test.
+func newEpollHostFor(t *testing.T, l *loop) (*epollHost, error) {
+	l.kit = newKit(1)
+	host, err := newEpollHost(l)
+	if err != nil {
+		return nil, err
+	}
+	l.host = host
+	t.Cleanup(host.close)
+	return host.(*epollHost), nil
+}
+
 // TestGateOpensDespiteLaterUnits: a unit's pushes are sent once the unit is durable, although another unit has ended by
 // then each time.
 func TestGateOpensDespiteLaterUnits(t *testing.T) {

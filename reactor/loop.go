@@ -188,6 +188,9 @@ func (l *loop) pendingTurn() bool {
 	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass() || len(l.away) > 0 && l.hasBack()
 }
 
+// isCalled reports whether another goroutine has left something to do, perhaps while armed was true (reactor.P1).
+func (l *loop) isCalled() bool { return l.waiting.Load() || l.mayPass() }
+
 // notify makes the loop call turn soon (reactor.T1, reactor.T2). Any goroutine.
 func (l *loop) notify() {
 	if !l.armed.Load() && l.armed.CompareAndSwap(false, true) {

@@ -12,7 +12,7 @@ import (
 // An ownBackend is a backend whose loops make their own system calls to wait: epoll or io_uring.
 //
 // reactor.P1. While the loop is awake armed is true, so posts cost no wake-up. Before it sleeps it clears armed and
-// then looks at the mail once more.
+// then looks once more at the mail and at the gate.
 type ownBackend struct {
 	reactor *Reactor
 	make    func(l *loop) (ownHost, error)

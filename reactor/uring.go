@@ -152,7 +152,7 @@ func (h *uringHost) wait() {
 	}
 	l.armed.Store(false) // reactor.P1
 	switch {
-	case len(l.away) > 0 && !l.rest(), l.waiting.Load(): // reactor.Y3
+	case len(l.away) > 0 && !l.rest(), l.isCalled(): // reactor.Y3
 		h.exchange(false, false)
 	default:
 		if h.raw {
