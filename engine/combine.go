@@ -25,6 +25,25 @@ import (
 // engine.H3. Each batch has its own turn, with its number. One goroutine combines no longer than turnTime, and then
 // serves its own sockets.
 
+// Still implements protocol.Mover. The connections' loops change in a turn, so within a turn they are constant.
+func (c *Core) Still(f func(may func(session any) bool)) { c.Do(func() { f(c.mayMove) }) }
+
+// rooted holds the flags of clients that stay on their loop, because their state or their messages may depend on it.
+const rooted = client.Blocked | client.Busy | client.Replica | client.Primary | client.Monitor | client.PubSub |
+	client.Paused | client.Throttled | client.Importing | client.CloseASAP | client.CloseAfter
+
+// mayMove reports whether the client of a session may change its loop.
+func (c *Core) mayMove(session any) bool {
+	cl := session.(*client.Client)
+	return !cl.Is(rooted) && !cl.IsSeated() && c.waiting.byClient[cl] == nil && (c.lent == nil || c.lent.p.cl != cl)
+}
+
+// TurnTime implements protocol.Mover.
+func (c *Core) TurnTime() (nanos int64) {
+	c.Do(func() { nanos = int64(c.meter.turnNanos) })
+	return nanos
+}
+
 // Join implements protocol.Combiner.
 func (t *turn) Join(ring func()) *protocol.Outbox {
 	o := protocol.NewOutbox(ring)

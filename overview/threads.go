@@ -46,6 +46,12 @@ func (c *Threads) Listeners() part.Listeners {
 		Frozen: func() { c.Follow(true, false) }, Lent: c.Count, Laden: c.Count}
 }
 
+// Serve sets the number of loops that serve. It takes a turn.
+func (c *Threads) Serve(loops int, backend reactor.Backend) {
+	busy, _ := BusyThreads(loops, backend)
+	c.Core.Do(func() { c.Rebase(busy) })
+}
+
 // BusyThreads returns the number of threads of a busy server, one for each loop. waits is true if the Go runtime knows
 // when a loop waits. It does not know this for the loops of epoll and io_uring. netpoll's goroutines run on any free
 // thread.

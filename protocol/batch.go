@@ -129,8 +129,8 @@ type Conn interface {
 	// Chunks returns the chunks for a Reply that PostReply will send, or nil if there are none. Any goroutine may write
 	// such a reply, one at a time.
 	Chunks() Chunks
-	// Loop returns the connection's loop for Loop.PostAll. The loop never changes. nil means that no other connection
-	// has this loop.
+	// Loop returns the connection's loop for Loop.PostAll. nil means that no other connection has this loop. The loop
+	// changes only if the handler is a Mover, and only while Mover.Still runs its function.
 	Loop() Loop
 	// Resume makes the loop serve the requests that Serve has left, and read again.
 	Resume()
@@ -149,6 +149,17 @@ type Loop interface {
 	// connections are on this loop.
 	// Lifetime: afterwards the loop shares p and the elements of to, so they must not be changed.
 	PostAll(turn uint64, to []Conn, except Conn, p []byte)
+}
+
+// A Mover is a Handler whose connections may change their loops.
+type Mover interface {
+	Handler
+	// Still runs f while no batch runs and nothing is posted by one. f gives connections other loops, if may allows it for
+	// their sessions.
+	Still(f func(may func(session any) bool))
+	// TurnTime returns how long batches and other work have used the data so far, in nanoseconds. Only one goroutine uses
+	// them at a time. It may begin at 0 again.
+	TurnTime() int64
 }
 
 // IsLocal reports whether the peer of c is on this machine. It is false for a client without a connection.

@@ -27,7 +27,7 @@ func (r *Reactor) admit(fd int, peer unix.Sockaddr, l *listener) {
 	r.accepted.Add(1)
 	r.gone.Add(1)
 	c := newConn(fd, peer, l)
-	c.loop = r.place()
+	c.setLoop(r.place())
 	l.keepAlive(fd, int(r.settings.KeepAlive.Get()))
 	if l.tls {
 		r.shaking.begin(c)

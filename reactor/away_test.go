@@ -53,3 +53,7 @@ func (h *awayHandler) Offer(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
 }
 
 func (h *awayHandler) Help() {}
+
+// Still implements protocol.Mover. The batches that are away hold the other handler's turn while they run.
+func (h *awayHandler) Still(f func(may func(session any) bool)) { h.Handler.(protocol.Mover).Still(f) }
+func (h *awayHandler) TurnTime() int64                          { return 0 }

@@ -8,7 +8,7 @@ import (
 	"spindle/protocol"
 )
 
-// A conn is one connection, on one loop for its whole life. It has three parts, and the file of each draws its states:
+// A conn is one connection, on one loop at a time (move.go). It has three parts, and the file of each draws its states:
 // input (input.go), output (output.go) and link (link.go).
 //
 //	socket ─▶ received ─▶ serve ─▶ Parser.Parse ─▶ run ─▶ Handler.Serve ─▶ deliver ─▶ out ─▶ flush ─▶ socket
@@ -19,7 +19,8 @@ import (
 // reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
 // of them waits for an event that may never come.
 type conn struct {
-	loop *loop
+	loop *loop                // for the loop's goroutine
+	home atomic.Pointer[loop] // the same, for other goroutines (reactor.V1)
 	link
 	input
 	out output
@@ -138,6 +139,8 @@ func (c *conn) readMail(m *mail) {
 		c.overLimit()
 	case mailOpen:
 		c.loop.host.(opener).enter(c)
+	case mailArrive:
+		c.loop.host.(mover).arrive(c)
 	}
 }
 
@@ -285,27 +288,28 @@ func (c *conn) Secure() bool      { return c.tls != nil }
 func (c *conn) LastActive() int64 { return c.lastMoved.Load() }
 
 func (c *conn) Post(turn uint64, p []byte) {
-	c.loop.post(mail{kind: mailPost, c: c, turn: turn, p: p})
+	c.post(mail{kind: mailPost, c: c, turn: turn, p: p})
 }
 
 // Loop implements protocol.Conn.
 func (c *conn) Loop() protocol.Loop {
-	if c.loop.single {
+	l := c.home.Load()
+	if l.single {
 		return nil
 	}
-	return c.loop
+	return l
 }
 
 func (c *conn) PostReply(turn uint64, r *protocol.Reply) {
-	c.loop.post(mail{kind: mailReply, c: c, turn: turn, reply: r})
+	c.post(mail{kind: mailReply, c: c, turn: turn, reply: r})
 }
 
-func (c *conn) Resume() { c.loop.post(mail{kind: mailResume, c: c}) }
+func (c *conn) Resume() { c.post(mail{kind: mailResume, c: c}) }
 
 func (c *conn) Close(afterOutput bool) {
 	kind := mailClose
 	if afterOutput {
 		kind = mailCloseAfter
 	}
-	c.loop.post(mail{kind: kind, c: c})
+	c.post(mail{kind: kind, c: c})
 }

@@ -27,6 +27,7 @@ type sockets struct {
 type poller interface {
 	Add(fd int) error       // for bytes and for the peer's end
 	AddWrites(fd int) error // also for room to write; fd must have been added
+	Remove(fd int)          // reports fd no more, except in the present iteration
 }
 
 // heldBytes bounds the input that is read from a held connection. The rest waits in the socket.
@@ -48,16 +49,41 @@ func (s *sockets) enter(c *conn) {
 		s.loop.reactor.lost(err)
 		return
 	}
+	s.keep(c)
+	c.open()
+	if c.tls != nil && c.life != lifeClosed { // TLS may hold requests already (reactor.S3)
+		c.announced()
+		s.loop.later(c)
+	}
+}
+
+// keep adds c to the connections of the loop.
+func (s *sockets) keep(c *conn) {
 	if c.fd >= len(s.conns) {
 		grown := make([]*conn, max(2*len(s.conns), c.fd+64))
 		copy(grown, s.conns)
 		s.conns = grown
 	}
 	s.conns[c.fd] = c
-	c.open()
-	if c.tls != nil && c.life != lifeClosed { // TLS may hold requests already (reactor.S3)
-		c.announced()
-		s.loop.later(c)
+}
+
+// release implements mover.
+func (s *sockets) release(c *conn) {
+	s.conns[c.fd] = nil
+	s.poll.Remove(c.fd)
+}
+
+// arrive implements mover. Adding a socket to the poller reports also what came before (reactor.V5).
+func (s *sockets) arrive(c *conn) {
+	s.loop.conns[c] = struct{}{}
+	c.writes = false
+	s.keep(c)
+	if err := s.poll.Add(c.fd); err != nil {
+		c.close()
+		return
+	}
+	if s.loop.stopping {
+		c.closeAfterOutput()
 	}
 }
 

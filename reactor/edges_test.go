@@ -69,18 +69,9 @@ func TestEventOfAnEarlierSocket(t *testing.T) {
 func onLoop(t *testing.T, l *loop, f func()) {
 	t.Helper()
 	done := make(chan struct{})
-	was := l.host
-	l.post(mail{kind: mailOpen, c: &conn{loop: &loop{host: guestHost{was, func() { f(); close(done) }}}}})
+	l.post(mail{kind: mailRun, run: func() { f(); close(done) }})
 	<-done
 }
-
-// A guestHost runs a function at the point where a socket would be registered.
-type guestHost struct {
-	host
-	f func()
-}
-
-func (g guestHost) enter(*conn) { g.f() }
 
 // The end of a peer that comes together with its last bytes is noticed, however many bytes these are.
 func TestEndAfterManyBytes(t *testing.T) {

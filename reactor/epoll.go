@@ -44,6 +44,9 @@ func (h *epollHost) AddWrites(fd int) error {
 	return h.watch(unix.EPOLL_CTL_MOD, fd, unix.EPOLLIN|unix.EPOLLOUT|unix.EPOLLRDHUP|unix.EPOLLET)
 }
 
+// Remove ends the reports of a socket.
+func (h *epollHost) Remove(fd int) { _ = h.watch(unix.EPOLL_CTL_DEL, fd, 0) }
+
 func (h *epollHost) watch(op, fd int, events uint32) error {
 	if err := unix.EpollCtl(h.epoll, op, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)}); err != nil {
 		return fmt.Errorf("epoll_ctl: %w", err)
@@ -89,7 +92,8 @@ func (h *epollHost) run() {
 // is sound:
 //
 //   - The collector, or the monitor after 10 ms, signals the thread until the wait ends with EINTR. The second wait
-//     gives the P away. An idle loop therefore holds its P for 10 ms at most.
+//     gives the P away. An idle loop therefore holds its P for 10 ms at most,
+//     and one that sleeps (chooser.go) not at all.
 //   - start makes one P more than loops, so other goroutines do not wait for those 10 ms.
 //   - With GODEBUG=asyncpreemptoff=1 there are no signals, and the raw wait is not used.
 func (h *epollHost) wait() int {
@@ -103,7 +107,7 @@ func (h *epollHost) wait() int {
 	if len(l.away) > 0 && !l.rest() { // reactor.Y3
 		n, _ = epollWait(h.epoll, h.events, 0)
 	} else if !l.isCalled() {
-		if h.raw {
+		if h.raw && !l.sleeps {
 			n, _ = epollWait(h.epoll, h.events, -1)
 		}
 		if n <= 0 {

@@ -19,8 +19,11 @@ func joinReceivers(t *testing.T, h *testHandler, addr string, n int) (peers []*p
 		p, name := dial(t, addr), fmt.Sprint("p", i)
 		p.send(command("NAME", name))
 		p.expect("+OK\r\n")
-		c := h.named(name).c
-		peers, receivers[c.Loop()] = append(peers, p), append(receivers[c.Loop()], c)
+		s := h.named(name)
+		h.mu.Lock()
+		s.stays = true
+		peers, receivers[s.c.Loop()] = append(peers, p), append(receivers[s.c.Loop()], s.c)
+		h.mu.Unlock()
 	}
 	h.mu.Lock()
 	h.receivers = receivers

@@ -58,6 +58,7 @@ type testSession struct {
 	c     protocol.Conn
 	asked bool // LATER was refused once
 	quiet bool // wants no replies; inside the turn
+	stays bool // may not change its loop; inside the turn
 	gone  atomic.Bool
 	busy  atomic.Bool
 }
@@ -92,6 +93,15 @@ func (h *testHandler) Open(c protocol.Conn) (any, []byte) {
 	}
 	return &testSession{c: c}, nil
 }
+
+// Still implements protocol.Mover. FAN's receivers stay.
+func (h *testHandler) Still(f func(may func(session any) bool)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f(func(session any) bool { return !sessionOf(session).stays })
+}
+
+func (h *testHandler) TurnTime() int64 { return 0 }
 
 func (h *testHandler) Malformed(session any, err *protocol.Error) protocol.Verdict {
 	h.malformed.Add(1)
@@ -252,6 +262,9 @@ func serveHandler(t testing.TB, h protocol.Handler, o Options) (*Reactor, string
 	if o.Handler = h; apart {
 		o.Handler, o.Loops = newAwayHandler(h), max(o.Loops, 2)
 	}
+	if shuffled {
+		o.Loops = max(o.Loops, 3)
+	}
 	o.Bind = []string{"127.0.0.1"}
 	if o.Logf == nil {
 		o.Logf = func(level Level, format string, args ...any) {
@@ -271,6 +284,9 @@ func serveHandler(t testing.TB, h protocol.Handler, o Options) (*Reactor, string
 		}
 		r.Serve()
 		t.Cleanup(func() { r.Stop(2 * time.Second) })
+		if shuffled {
+			t.Cleanup(shuffle(r))
+		}
 		return r, r.Addrs()[0]
 	}
 	t.Fatal("no free port")

@@ -38,8 +38,7 @@ func (c *conn) overLimit() bool {
 	patience := time.Duration(limit.Seconds) * time.Second
 	if c.out.softSince.IsZero() {
 		c.out.softSince = now
-		l := c.loop
-		time.AfterFunc(patience+time.Millisecond, func() { l.post(mail{kind: mailLimits, c: c}) })
+		time.AfterFunc(patience+time.Millisecond, func() { c.post(mail{kind: mailLimits, c: c}) })
 		return false
 	}
 	if now.Sub(c.out.softSince) <= patience {
@@ -168,7 +167,7 @@ func (c *conn) tellKeeper() {
 // SetClass selects the output limit.
 func (c *conn) SetClass(class protocol.Class) {
 	if protocol.Class(c.class.Swap(uint32(class))) != class {
-		c.loop.post(mail{kind: mailLimits, c: c})
+		c.post(mail{kind: mailLimits, c: c})
 	}
 }
 

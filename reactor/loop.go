@@ -53,14 +53,23 @@ type loop struct {
 
 	longReplies *chunkStore
 
-	combiner protocol.Combiner // nil: batches are not published
+	combiner protocol.Combiner // nil: batches are never published
 	outbox   *protocol.Outbox
+	combines bool     // batches are published if the turn is taken
+	sleeps   bool     // it serves only connections that cannot move (chooser.go)
+	moving   *removal // connections that shall move to other loops; nil: none
 	away     []*frame // frames of the batches that are away
 	frames   []*frame // spare ones
 
 	single bool // it has only one connection for its whole life
 	runner runner
 	atEnd  bool // turn reads the mail: no batch is running
+
+	measured  bool         // busy is measured
+	repliedAt int64        // when replies were last sent, in nanoseconds
+	busyUntil int64        // when the last measured iteration ended
+	busy      atomic.Int64 // how long it has worked, in nanoseconds
+	open      atomic.Int32 // its connections
 
 	stopping bool
 	tally    tally
@@ -92,7 +101,7 @@ type counters struct {
 }
 
 // A tally has the counts of one loop since it last added them to the counters, which it does once a turn.
-type tally struct{ in, out, reads, writes, pooled int64 }
+type tally struct{ in, out, reads, writes, pooled, open int64 }
 
 // isExtra reports whether this is one of several loops, and not the first.
 func (l *loop) isExtra() bool { return l.id > 0 && len(l.reactor.loops) > 1 }
@@ -118,6 +127,10 @@ func (l *loop) tell() {
 	if pooled := int64(l.replies.bytes + l.chunks.bytes); pooled != t.pooled {
 		to.pooled.Add(pooled - t.pooled)
 		t.pooled = pooled
+	}
+	if open := int64(len(l.conns)); open != t.open {
+		l.open.Store(int32(open))
+		t.open = open
 	}
 }
 
@@ -146,6 +159,9 @@ func (l *loop) turn() {
 		l.spare = ready[:0]
 	}
 	l.flushDirty()
+	if l.moving != nil {
+		l.moveSome()
+	}
 	l.endIteration()
 }
 
@@ -153,8 +169,29 @@ func (l *loop) turn() {
 // next request would be timed from this iteration's first byte (reactor.D2).
 func (l *loop) endIteration() {
 	l.timeReplies()
+	if l.measured && l.readAt != 0 {
+		l.noteBusy()
+	}
 	l.nowMs, l.readAt = 0, 0
 	l.tell()
+}
+
+// busyGap is the longest time between two iterations that counts as work: the loop asks the kernel for events and reads
+// the first socket. 10 µs are enough for that, and a loop that sleeps is seldom back so soon.
+const busyGap = int64(10 * time.Microsecond)
+
+// noteBusy adds an iteration that has read bytes to busy.
+// Cost: if replies were timed, no reading of the clock.
+func (l *loop) noteBusy() {
+	from, to := l.readAt, l.repliedAt
+	if to < from {
+		to = l.wall.Nanos()
+	}
+	if from-l.busyUntil < busyGap {
+		from = l.busyUntil
+	}
+	l.busy.Store(l.busy.Load() + to - from)
+	l.busyUntil = to
 }
 
 // flushDirty writes the output of the dirty connections.
@@ -185,7 +222,8 @@ func (l *loop) relieve() {
 
 // pendingTurn reports whether turn has something to do.
 func (l *loop) pendingTurn() bool {
-	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass() || len(l.away) > 0 && l.hasBack()
+	return len(l.dirty) > 0 || len(l.ready) > 0 || l.waiting.Load() || l.mayPass() || len(l.away) > 0 && l.hasBack() ||
+		l.moving != nil
 }
 
 // isCalled reports whether another goroutine has left something to do, perhaps while armed was true (reactor.P1).

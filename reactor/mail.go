@@ -47,18 +47,38 @@ const (
 	mailLimits
 	mailRun     // call a function
 	mailOpen    // a backend's own loop takes a socket
+	mailArrive  // a loop takes an open connection that was on another one
 	mailStop    // close every connection when its output has left
 	mailStopNow // close every connection
 )
 
-// post adds m to the mailbox and makes the loop read it. Any goroutine; it never waits for the loop.
-func (l *loop) post(m mail) {
+// post adds m to the mailbox and makes the loop read it. It returns false, and does nothing, if m is for a connection
+// that has left the loop. Any goroutine; it never waits for the loop.
+func (l *loop) post(m mail) (here bool) {
 	l.mailMu.Lock()
+	if m.c != nil && m.c.home.Load() != l { // reactor.V2
+		l.mailMu.Unlock()
+		return false
+	}
 	if l.ended {
 		l.mailMu.Unlock()
 		m.refuse()
-		return
+		return true
 	}
+	l.put(m)
+	l.mailMu.Unlock()
+	l.notify()
+	return true
+}
+
+// post gives m, which is for c, to c's loop. Any goroutine.
+func (c *conn) post(m mail) {
+	for !c.home.Load().post(m) {
+	}
+}
+
+// put adds m to the mailbox. The caller holds mailMu, and calls notify afterwards.
+func (l *loop) put(m mail) {
 	l.mail = append(l.mail, m)
 	if l.held += m.size(); l.held > mailMost && !l.brimful {
 		l.brimful = true
@@ -67,8 +87,6 @@ func (l *loop) post(m mail) {
 	if !l.waiting.Load() {
 		l.waiting.Store(true)
 	}
-	l.mailMu.Unlock()
-	l.notify()
 }
 
 // PostAll implements protocol.Loop.

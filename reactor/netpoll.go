@@ -102,7 +102,8 @@ func (b *netpollBackend) adopt(c *conn) {
 	l.longReplies = &b.longReplies
 	l.single = true
 	h := &netpollHost{back: b, loop: l, conn: c}
-	l.host, c.loop = h, l
+	l.host = h
+	c.setLoop(l)
 	b.mu.Lock()
 	b.loops[l] = struct{}{}
 	b.mu.Unlock()

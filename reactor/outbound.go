@@ -110,8 +110,9 @@ func (r *Reactor) dial(l *loop, d Dialing, to Sink) error {
 	if err != nil {
 		return err
 	}
-	c := &conn{link: link{fd: fd}, loop: l, sink: to, local: made.LocalAddr().String(), remote: d.Address,
+	c := &conn{link: link{fd: fd}, sink: to, local: made.LocalAddr().String(), remote: d.Address,
 		unix: d.Network == "unix"}
+	c.setLoop(l)
 	c.class.Store(uint32(protocol.ClassReplica)) // its owner limits its output (reactor.B2)
 	if d.TLS != nil {
 		r.shaking.greet(c, d.TLS, time.Now().Add(d.Limit))

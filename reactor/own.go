@@ -64,7 +64,7 @@ func (b *doorbell) end() {
 func (b *ownBackend) start(r *Reactor) error {
 	b.reactor = r
 	r.makeLoops(r.threads())
-	if need := len(r.loops) + 1; runtime.GOMAXPROCS(0) < need {
+	if need := int(r.active.Load()) + 1; runtime.GOMAXPROCS(0) < need {
 		runtime.GOMAXPROCS(need) // see epollHost.wait
 	}
 	for _, l := range r.loops {

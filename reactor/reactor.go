@@ -52,6 +52,11 @@ type Options struct {
 	Settings *Settings // nil: the defaults
 	Backend  Backend
 	Loops    int // io-threads; 0 means 1
+	// Most, unless 0, means that the number of loops chooses itself, from 1 to Most. Loops is not used then.
+	Most int
+	// Active is called with the new number of loops that serve: before the number grows, and after it has shrunk. The
+	// caller holds no turn and is no loop.
+	Active func(loops int)
 	// MaxClients, unless 0, is the greatest number of connections, whatever the settings say.
 	MaxClients int64
 
@@ -84,6 +89,9 @@ type Options struct {
 	Gate *protocol.Gate
 
 	names *names // the reactor's own
+
+	beats   <-chan time.Time // when the chooser looks; nil: once a second. Tests set it, and measure
+	measure func(now time.Time) (idle, others float64, ok bool)
 }
 
 // A Level is the importance of a log line: Redis's four.
@@ -105,6 +113,8 @@ type Reactor struct {
 	back     backend
 	acceptor *acceptor
 	watcher  *watcher
+	chooser  *chooser     // nil: the number of loops is fixed
+	active   atomic.Int32 // the first loops, to which new connections go
 	shaking  *handshakes
 	names    names
 	keeper   gatekeeper
@@ -171,7 +181,7 @@ func New(o Options) (*Reactor, error) {
 		o.Settings = &Settings{}
 		o.Settings.Rows()
 	}
-	if o.Loops <= 0 {
+	if o.Loops <= 0 || o.Most > 0 {
 		o.Loops = 1
 	}
 	if o.Backlog <= 0 {
@@ -182,6 +192,9 @@ func New(o Options) (*Reactor, error) {
 	}
 	r := &Reactor{options: o, settings: o.Settings, handler: o.Handler}
 	r.options.names = &r.names
+	if o.Most > 1 && o.Backend != Netpoll {
+		r.chooser = newChooser(r, &o)
+	}
 	r.running, r.halt = context.WithCancel(context.Background())
 	if o.Gate != nil {
 		o.Gate.OnOpen(r.keeper.opened)
@@ -211,6 +224,7 @@ func New(o Options) (*Reactor, error) {
 		r.acceptor.close()
 		return nil, fmt.Errorf("starting %s loops: %w", o.Backend, err)
 	}
+	r.chooser.start()
 	return r, nil
 }
 
@@ -338,12 +352,12 @@ func (r *Reactor) ResetStats() {
 	}
 }
 
-// place chooses the loop for a new connection. It takes the loops in rotation, so connections spread evenly.
+// place chooses the loop for a new connection. It takes the active loops in rotation, so connections spread evenly.
 func (r *Reactor) place() *loop {
 	if len(r.loops) == 0 {
 		return nil
 	}
-	return r.loops[r.next.Add(1)%uint64(len(r.loops))]
+	return r.loops[r.next.Add(1)%uint64(r.active.Load())]
 }
 
 // makeLoops gives the reactor n loops without hosts.
@@ -352,11 +366,21 @@ func (r *Reactor) makeLoops(n int) {
 		l := newLoop(r, i)
 		l.kit, l.longReplies = newKit(1), &chunkStore{}
 		if combiner, ok := r.handler.(protocol.Combiner); ok && n > 1 {
-			l.combiner, l.outbox = combiner, combiner.Join(l.notify)
+			l.combiner, l.outbox, l.combines = combiner, combiner.Join(l.notify), r.chooser == nil
 		}
+		l.measured, l.sleeps = r.chooser != nil, r.chooser != nil && i > 0
 		r.loops = append(r.loops, l)
+	}
+	r.active.Store(int32(n))
+	if r.chooser != nil {
+		r.active.Store(1)
 	}
 }
 
-// threads returns how many loops to run, at most eight times the number of CPUs.
-func (r *Reactor) threads() int { return max(1, min(r.options.Loops, 8*runtime.NumCPU())) }
+// threads returns how many loops to make, at most eight times the number of CPUs.
+func (r *Reactor) threads() int {
+	if r.chooser != nil {
+		return r.chooser.choice.most
+	}
+	return max(1, min(r.options.Loops, 8*runtime.NumCPU()))
+}

@@ -45,7 +45,8 @@ func TestTrafficBeforeTheReplay(t *testing.T) {
 			r.gone.Add(1)
 			l := newLoop(r, 0)
 			l.kit, l.longReplies, l.host = newKit(1), &chunkStore{}, nowhere{}
-			c := &conn{loop: l}
+			c := &conn{}
+			c.setLoop(l)
 			c.open()
 			want := ""
 			for range 2 { // the second time shows what is left of the first

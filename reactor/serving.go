@@ -225,7 +225,7 @@ func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLea
 	b.Session, b.Requests, b.Bytes, b.Reply, b.Unread = c.session, requests, bytes, reply, unread
 	b.Done, b.Turn, b.Level, b.NowMs, b.Soon = 0, 0, 0, 0, false
 	b.Ran, b.Timed = b.Ran[:0], l.reactor.settings.ReplyLatency.Get()
-	if !mayLeave || l.combiner == nil {
+	if !mayLeave || !l.combines {
 		l.handler.Serve(b)
 	} else if c.offer(b) {
 		return 0, true

@@ -20,6 +20,7 @@ type ListenSettings struct {
 	Backlog        setting.Int // tcp-backlog
 	MarkID         setting.Int // socket-mark-id
 	Loops          setting.Int // io-threads
+	loopsGiven     setting.Bool
 
 	unread struct {
 		accepts    setting.Int
@@ -40,10 +41,19 @@ func (s *ListenSettings) Rows() []setting.Row {
 		setting.NewInt("socket-mark-id", &s.MarkID, 0, setting.Between(0, math.MaxUint32), setting.Immutable),
 		setting.NewInt("max-new-connections-per-cycle", &s.unread.accepts, 10, setting.Between(1, 1000),
 			setting.Nothing("a loop takes the connections that are there, a bounded number a turn")),
-		setting.NewInt("io-threads", &s.Loops, 1, setting.Between(1, 128), setting.Immutable),
+		setting.NewInt("io-threads", &s.Loops, 1, setting.Between(1, 128), setting.Immutable,
+			setting.ChosenUnless(&s.loopsGiven)),
 		setting.NewBool("io-threads-do-reads", &s.unread.threadRead, false, setting.Immutable,
 			setting.Nothing("event loops always read")),
 	}
+}
+
+// Most returns Options.Most: how many loops may be chosen, or 0 if io-threads sets the number.
+func (s *ListenSettings) Most() int {
+	if s.loopsGiven.Get() {
+		return 0
+	}
+	return MostLoops()
 }
 
 // Addresses is the text form of addresses to listen on.

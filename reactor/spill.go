@@ -108,11 +108,12 @@ func (c *conn) Outgrown(b []byte) {
 // no room, and will be cut. Any goroutine.
 func (c *conn) chunk(n, held int) (chunk []byte, release func()) {
 	class := protocol.Class(c.class.Load())
-	hard := c.loop.reactor.settings.Output.Get()[class].Hard
+	l := c.home.Load()
+	hard := l.reactor.settings.Output.Get()[class].Hard
 	if hard != 0 && uint64(held) >= hard {
 		return nil, nil
 	}
-	store := c.loop.longReplies
+	store := l.longReplies
 	b := store.lease(n)
 	if b == nil {
 		return make([]byte, 0, n), nil

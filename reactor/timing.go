@@ -60,6 +60,7 @@ func (l *loop) timeReplies() {
 		return
 	}
 	now := l.wall.Nanos()
+	l.repliedAt = now
 	t := &l.reactor.timings
 	t.mu.Lock()
 	left := l.ran[:0]

@@ -52,6 +52,20 @@ func onEachLink(t *testing.T, each func(*testing.T, func(*testing.T, Backend)), 
 	secured, apart = false, true
 	defer func() { apart = false }()
 	t.Run("away", func(t *testing.T) { each(t, f) })
+	shuffled = true
+	defer func() { shuffled = false }()
+	t.Run("moving", func(t *testing.T) { each(t, movable(f)) })
+	secured, apart = true, false
+	t.Run("moving TLS", func(t *testing.T) { each(t, movable(f)) })
+}
+
+// movable is f for the backends whose connections can move.
+func movable(f func(*testing.T, Backend)) func(*testing.T, Backend) {
+	return func(t *testing.T, b Backend) {
+		if b == Gnet || b == Epoll {
+			f(t, b)
+		}
+	}
 }
 
 // secure puts TLS between p and the server.

@@ -89,7 +89,7 @@ func (w *watcher) run() {
 			c := w.conns[events[i].Fd]
 			w.mu.Unlock()
 			if c != nil {
-				c.loop.post(mail{kind: mailWritable, c: c})
+				c.post(mail{kind: mailWritable, c: c})
 			}
 		}
 	}

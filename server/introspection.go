@@ -117,8 +117,8 @@ func (in *instance) serverFacts() introspect.ServerFacts {
 		Supervised: in.registry.Lookup("supervised").Get(), RunID: hex.EncodeToString(id[:]),
 		Executable: executable, ConfigFile: in.config.File, ProcessID: os.Getpid(),
 		Port: in.listening.port, Uptime: in.core.Uptime,
-		Zone:    in.settings.Process.Zone.Get,
-		Threads: func() bool { return in.sockets.Loops.Get() > 1 }, Hz: in.settings.Idle.Hz.Get,
+		Zone:  in.settings.Process.Zone.Get,
+		Loops: func() (int, bool, string) { return in.listening.reactor.LoopChoice() }, Hz: in.settings.Idle.Hz.Get,
 		Listeners: func(w *info.Writer) {
 			for _, l := range in.listening.reactor.Listeners() {
 				w.Text(fmt.Sprintf("listener%d", l.Kind), listenerLine(l))

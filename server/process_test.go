@@ -21,6 +21,7 @@ import (
 	"spindle/internal/config"
 	"spindle/internal/logging"
 	"spindle/internal/process"
+	"spindle/reactor"
 	"spindle/tests/testkit"
 )
 
@@ -263,6 +264,13 @@ func TestAnswer(t *testing.T) {
 func TestReservedFiles(t *testing.T) {
 	in, err := newInstance(logging.New(io.Discard))
 	if err != nil {
+		t.Fatal(err)
+	}
+	most := uint64(reactor.MostLoops())
+	if n := in.own.files(&in.sockets, false); n != reservedFiles+(most-1)*filesPerLoop {
+		t.Errorf("%d descriptors beside clients and up to %d loops", n, most)
+	}
+	if _, err := in.registry.Load("io-threads", []string{"1"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := in.own.files(&in.sockets, false); n != reservedFiles {

@@ -75,7 +75,8 @@ func (s *ownSettings) hasLane(sentinel bool) bool {
 
 // files counts the descriptors in addition to those of clients.
 func (s *ownSettings) files(n *reactor.ListenSettings, sentinel bool) uint64 {
-	return filesBeside(n.Loops.Get(), s.hasLane(sentinel), len(s.LaneBind.Get()), s.Admin.Get() != "")
+	loops := max(n.Loops.Get(), int64(n.Most()))
+	return filesBeside(loops, s.hasLane(sentinel), len(s.LaneBind.Get()), s.Admin.Get() != "")
 }
 
 // adminSocket returns the socket of admin-address.

@@ -230,8 +230,8 @@ func TestDocumented(t *testing.T) {
 				t.Errorf("line %d: above %s stands %q; its row says %q", i+1, name, above, want)
 			}
 		}
-		if (m[1] == "#") != (row.Flags&setting.NoEffect != 0) {
-			t.Errorf("line %d: %s is marked wrongly: without effect %v", i+1, name, row.Flags&setting.NoEffect != 0)
+		if (m[1] == "#") != (row.Flags&(setting.NoEffect|setting.Chosen) != 0) {
+			t.Errorf("line %d: %s is marked wrongly: without effect or chosen %v", i+1, name, m[1] == "")
 		}
 		stated[name] = append(stated[name], m[3])
 	}

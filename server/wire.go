@@ -145,8 +145,9 @@ func (in *instance) listen() (err error) {
 		return config.ErrLogged
 	}
 	options := reactor.Options{
-		Handler: in.core, Settings: &in.network, Backend: in.backend, Loops: int(n.Loops.Get()),
-		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
+		Handler: in.core, Settings: &in.network, Backend: in.backend, Loops: int(n.Loops.Get()), Most: n.Most(),
+		Active: func(loops int) { in.threads.Serve(loops, in.backend) },
+		Bind:   n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
 		UnixSocket: n.UnixSocket.Get(), UnixPerm: uint32(n.UnixSocketPerm.Get()),
 		UnixGroup: n.UnixGroup.Get(), Mark: int(n.MarkID.Get()),
 		Gate: in.gate,

@@ -16,6 +16,8 @@ import (
 // client.A1. A list that was sent is shared with its loop, so its elements must not change. New elements are appended.
 // client.A2. seats[i] is the seat of to[i]; its at is i. No group is empty.
 //
+// client.A3. A group's loop is the loop of its clients. So a client with a seat stays on its loop (Client.IsSeated).
+//
 // Turn only (client.H1). The zero Audience is empty.
 type Audience struct {
 	groups []*group
@@ -55,6 +57,7 @@ func (a *Audience) Move(s *Seat) {
 }
 
 func (a *Audience) seat(s *Seat) {
+	s.Client.seats++
 	g := a.group(s.Client.Conn.Loop(), s.Client.Protocol == 3)
 	s.group, s.at = g, len(g.to)
 	g.to, g.seats = append(g.to, s.Client.Conn), append(g.seats, s)
@@ -79,6 +82,7 @@ func (a *Audience) Remove(s *Seat) {
 	s.Client.assertHeld()
 	g, last := s.group, len(s.group.to)-1
 	a.n--
+	s.Client.seats--
 	if last == 0 {
 		at := slices.Index(a.groups, g)
 		a.groups = slices.Delete(a.groups, at, at+1)

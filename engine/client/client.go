@@ -105,12 +105,16 @@ type Client struct {
 	AckShown uint8 // the level that the replies of the running batch wait for
 	ackLevel atomic.Uint32
 
+	seats   int // in Audiences
 	index   int // in its Registry's list
 	account account
 }
 
 // Is reports whether any of the flags in f is set.
 func (c *Client) Is(f Flags) bool { return c.Flags&f != 0 }
+
+// IsSeated reports whether c is in an Audience (client.A3).
+func (c *Client) IsSeated() bool { return c.seats > 0 }
 
 // Addr returns the client's address as logs show it: "127.0.0.1:50000". It is empty for a Fake of the server's own.
 func (c *Client) Addr() string {

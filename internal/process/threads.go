@@ -29,7 +29,7 @@ import (
 //
 // Owner: the turn, and the main goroutine before turns begin.
 type Threads struct {
-	base  int
+	base  atomic.Int32
 	extra int  // present number of threads in addition to the loops'
 	fixed bool // the environment sets the number
 
@@ -61,7 +61,8 @@ const (
 
 // Start sets the number of threads for busy loops.
 func (t *Threads) Start(base int, waits bool) {
-	t.base, t.waits = base, waits
+	t.waits = waits
+	t.base.Store(int32(base))
 	if t.fixed = os.Getenv("GOMAXPROCS") != ""; !t.fixed {
 		runtime.GOMAXPROCS(base)
 	}
@@ -99,8 +100,8 @@ func (t *Threads) Spare() {
 	}
 	t.applying.Lock()
 	defer t.applying.Unlock()
-	if n := runtime.GOMAXPROCS(0); n <= t.base {
-		runtime.GOMAXPROCS(t.base + whileLaden)
+	if base := int(t.base.Load()); runtime.GOMAXPROCS(0) <= base {
+		runtime.GOMAXPROCS(base + whileLaden)
 	}
 }
 
@@ -112,7 +113,7 @@ func (t *Threads) Follow(working, laden bool) {
 		extra = whileWorking
 	case laden:
 		extra = whileLaden
-	case t.waits && t.calm >= calmTicks && (t.base > 1 || t.still < calmTicks):
+	case t.waits && t.calm >= calmTicks && (t.base.Load() > 1 || t.still < calmTicks):
 		extra = whileCalm
 	}
 	if t.greeting > 0 {
@@ -122,7 +123,20 @@ func (t *Threads) Follow(working, laden bool) {
 		return
 	}
 	t.extra = extra
-	t.wanted.Store(int32(t.base + extra))
+	t.want()
+}
+
+// Rebase sets another number of threads for busy loops.
+func (t *Threads) Rebase(base int) {
+	t.base.Store(int32(base))
+	if !t.fixed {
+		t.want()
+	}
+}
+
+// want has the present number applied soon.
+func (t *Threads) want() {
+	t.wanted.Store(t.base.Load() + int32(t.extra))
 	t.under.Go(t.apply)
 }
 

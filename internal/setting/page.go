@@ -17,10 +17,11 @@ type Entry struct {
 	Name string
 	Args []string // of each line that states the default
 	Text string   // one paragraph
-	Idle bool     // it has no effect in this version
+	Idle bool     // a # without a blank stands before it
 }
 
-// directiveLine matches a line of the page that states a setting. A # without a blank marks a setting without effect.
+// directiveLine matches a line of the page that states a setting. A # without a blank marks a setting that has no
+// effect, or that the server chooses itself while no line sets it (Chosen).
 var directiveLine = regexp.MustCompile(`^(#?)([a-z][a-z0-9-]+) (.+)$`)
 
 // ReadPage reads the page of settings. intro is the text before its first section, in paragraphs.

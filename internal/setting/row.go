@@ -16,6 +16,7 @@ type Row struct {
 	deflt   string   // Get's text of the default
 	atStart []string // the default's lines, for an Apart row
 	missing string   // why it has no effect (NoEffect)
+	given   *Bool    // set when the configuration sets the row (Chosen); nil: not needed
 }
 
 // A codec converts a kind of row between text and value.
@@ -55,6 +56,7 @@ const (
 	AlwaysFile // REWRITE writes it even when it is the default
 	KeepEmpty  // REWRITE keeps a line with an empty value that is the default
 	Apart      // its lines are independent: REWRITE appends none that equals a default line
+	Chosen     // while no line sets it, the server chooses itself; the page of settings has its default after a #
 )
 
 // Mutable marks a row that CONFIG SET changes at once. It is the default. It is written out where a reader might
@@ -79,6 +81,11 @@ type hook struct{ run func() error }
 // Nothing marks a row that is accepted and has no effect yet; why tells the operator what is missing.
 func Nothing(why string) Option {
 	return option(func(r *Row) { r.Flags |= NoEffect; r.missing = why })
+}
+
+// ChosenUnless marks a row as Chosen. given becomes true when the configuration sets the row, even to the default.
+func ChosenUnless(given *Bool) Option {
+	return option(func(r *Row) { r.Flags |= Chosen; r.given = given })
 }
 
 // finish refines the row and records its default. Every constructor ends here.
@@ -113,5 +120,9 @@ func (r *Row) Set(args []string, how How) error {
 	if r.Flags&MultiArg == 0 && len(args) != 1 {
 		return ErrArguments
 	}
-	return r.codec.set(args, how)
+	err := r.codec.set(args, how)
+	if err == nil && r.given != nil && how != FromCommand {
+		r.given.Set(true)
+	}
+	return err
 }

@@ -83,6 +83,9 @@ func (l *Loop) AddWrites(fd int) error {
 	return l.poller.ModReadWrite(&netpoll.PollAttachment{FD: fd}, true)
 }
 
+// Remove ends the reports of a socket, except those of the present iteration.
+func (l *Loop) Remove(fd int) { _ = l.poller.Delete(fd) }
+
 // Watch registers a descriptor level-triggered: it has an event in each iteration in which it is readable.
 func (l *Loop) Watch(fd int) error {
 	return l.poller.AddRead(&netpoll.PollAttachment{FD: fd}, false)

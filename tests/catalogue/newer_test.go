@@ -24,6 +24,7 @@ var (
 	ownFields = []string{"ack_*", "duties_duration_sum", "expired_lag_*", "go_heap", "long_read*", "longest_turn_*",
 		"memory_*", "module", "total_long_reads*",
 		"most_commands_per_turn", "turn_nsec_per_command", "batches_run_for_other_loops", "reply_usec_*",
+		"io_threads_choice", "io_threads_count", "io_threads_reason",
 		"spindle_version", "cmdstat_*", "errorstat_*", "latency_percentiles_usec_*"}
 )
 

@@ -67,6 +67,29 @@ func TestMailIsCounted(t *testing.T) {
 	s.AwaitInfo(10*time.Second, "memory", "memory_mail", "0")
 }
 
+// TestLoopsInInfo: INFO says how many event loops serve, and why. Without io-threads the server begins with one.
+func TestLoopsInInfo(t *testing.T) {
+	for _, c := range []struct {
+		args                  []string
+		count, active, choice string
+	}{
+		{nil, "1", "0", "automatic"},
+		{[]string{"--io-threads", "1"}, "1", "0", "set"},
+		{[]string{"--io-threads", "3"}, "3", "1", "set"},
+	} {
+		s := testkit.Start(t, c.args...)
+		in := s.Info("server")
+		if in["io_threads_count"] != c.count || in["io_threads_active"] != c.active || in["io_threads_choice"] != c.choice ||
+			in["io_threads_reason"] == "" {
+			t.Errorf("%v: %s loops, active %s, %s: %s", c.args, in["io_threads_count"], in["io_threads_active"],
+				in["io_threads_choice"], in["io_threads_reason"])
+		}
+		if got := s.Do("CONFIG", "GET", "io-threads").Elems[1].Text; got != c.count {
+			t.Errorf("%v: io-threads is %q", c.args, got)
+		}
+	}
+}
+
 // TestMemoryDoctorGivesFigures: each finding of MEMORY DOCTOR has its size in bytes.
 func TestMemoryDoctorGivesFigures(t *testing.T) {
 	s := testkit.Start(t)

@@ -27,7 +27,7 @@ type ServerFacts struct {
 	Port                        func() int64
 	Zone                        func() string // availability-zone
 	Uptime                      func() time.Duration
-	Threads                     func() bool // several loops read and write
+	Loops                       func() (n int, set bool, why string) // event loops that serve; io-threads is set
 	Listeners                   func(w *info.Writer)
 	ShutdownInMs                func() (left int64, waiting bool)
 	Hz                          func() int64
@@ -68,8 +68,8 @@ func ServerSection(f ServerFacts) info.Section {
 	if f.Hz != nil {
 		fields = append(fields, info.Int("hz", f.Hz), info.Int("configured_hz", f.Hz))
 	}
-	if f.Threads != nil {
-		fields = append(fields, info.Bool("io_threads_active", f.Threads))
+	if f.Loops != nil {
+		fields = append(fields, loopFields(f.Loops)...)
 	}
 	if f.Zone != nil {
 		fields = append(fields, info.Text("availability_zone", f.Zone))
@@ -85,6 +85,21 @@ func ServerSection(f ServerFacts) info.Section {
 		}))
 	}
 	return info.Section{Name: "Server", Fields: fields}
+}
+
+// loopFields are the fields about event loops.
+func loopFields(loops func() (n int, set bool, why string)) []info.Field {
+	return []info.Field{
+		info.Bool("io_threads_active", func() bool { n, _, _ := loops(); return n > 1 }),
+		info.Int("io_threads_count", func() int64 { n, _, _ := loops(); return int64(n) }),
+		info.Text("io_threads_choice", func() string {
+			if _, set, _ := loops(); set {
+				return "set"
+			}
+			return "automatic"
+		}),
+		info.Text("io_threads_reason", func() string { _, _, why := loops(); return why }),
+	}
 }
 
 func orZero(s string) string {
