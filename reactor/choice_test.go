@@ -223,7 +223,10 @@ func TestLoopsFollowTheLoad(t *testing.T) {
 				t.Errorf("%d loops are told, the log has %q", n, line)
 			}
 			if b != IOUring {
-				eventually(t, "all connections to move back", func() bool { return on(r.loops[0]) == len(peers) })
+				eventually(t, "all connections to move back", func() bool {
+					beat()
+					return on(r.loops[0]) == len(peers)
+				})
 			}
 			ask()
 		})
