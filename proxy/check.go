@@ -11,7 +11,7 @@ import (
 //
 // proxy.I1. A loop has one request of a check under way to each shard. Sessions that ask the same shard meanwhile share
 // the next request, because the answer may have changed. So a storm of new clients sends few requests on connections of
-// known clients, and a shard that does not answer holds up only the sessions that ask it.
+// known clients. A shard that does not answer holds up only the sessions that ask it.
 // proxy.I2. A check of an identity without a connection opens one. A loop runs at most checksMost of those at once, and
 // the others wait in order. So clients with wrong passwords do not use up the shards' connections.
 type check struct {

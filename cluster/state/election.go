@@ -264,7 +264,7 @@ func (s *State) Poll() {
 }
 
 // tryManual checks whether this replica has all its primary's data. A greater offset is of another history: the primary
-// has started anew, and this replica has not copied its data yet.
+// has started again, and this replica has not copied its data yet.
 func (s *State) tryManual() {
 	if s.Waiting() && s.out.Offset() == s.manualOffset {
 		s.manualReady = true
