@@ -349,7 +349,7 @@ func TestCancelBeforeTheImport(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer := func() {
-			source.SendRaw([]byte("+OK\r\n"))
+			source.SendRaw([]byte("+OK\r\n*0\r\n")) // to MIGRATESLOTS, and to GETSLOTMIGRATIONS
 			if err := source.Flush(); err != nil {
 				t.Fatal(err)
 			}

@@ -28,9 +28,11 @@ var better = []string{
 	"FLUSHALL and FLUSHDB take the same short time whatever they remove, also SYNC and inside MULTI: the memory is " +
 		"freed in the background.",
 	"A command that reads more than `long-read-elements` elements keeps no other client waiting, and answers as of its " +
-		"moment. It holds for KEYS, HGETALL, HKEYS, HVALS, LPOS, LRANGE, SMEMBERS, XRANGE, BITCOUNT, BITPOS and the ranges of " +
-		"sorted sets. It holds for DUMP, PFCOUNT, MEMORY USAGE, DEBUG DIGEST and what is not stored of SORT, GEOSEARCH, " +
-		"unions, intersections and differences. SLOWLOG and `cmdstat` have its whole time, LATENCY the time for " +
+		"moment. It holds for KEYS, HGETALL, HKEYS, HVALS, LPOS, LRANGE, SMEMBERS, XRANGE, XREAD, XPENDING, XINFO, " +
+		"BITCOUNT, BITPOS and the ranges of sorted sets. It holds for SRANDMEMBER, SCAN and their kin with large counts. A " +
+		"SCAN that is a long read leaves out expired keys, and does not remove them. It holds for DUMP, PFCOUNT, LCS, " +
+		"DIGEST, MEMORY USAGE, DEBUG DIGEST, DEBUG OBJECT and CLUSTER GETKEYSINSLOT. It holds for what is not stored of " +
+		"SORT, GEOSEARCH, unions, intersections and differences. SLOWLOG and `cmdstat` have its whole time, LATENCY the time for " +
 		"which others waited. Messages of channels that its own client has subscribed to may come before its reply.",
 	"BITFIELD with OVERFLOW SAT stores the end of the range that a value exceeds. In 7.4 a number near the least of " +
 		"64 bits, SET into a narrower signed field, overflows and becomes the greatest.",

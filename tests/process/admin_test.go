@@ -352,7 +352,7 @@ func TestHealthFor(t *testing.T) {
 	ask(replicaAt, "?role=primary", 503, "the role is replica")
 	ask(replicaAt, "?max-lag=0.0000001", 503, "the link to the primary is up: true")
 	ask(replicaAt, "?format=json", 200, `"role":"replica","loading":false,"busy_script":false,"link_up":true`)
-	ask(primaryAt, "?format=json", 200, `"ok":true,"reason":"","role":"primary"`)
+	ask(primaryAt, "?format=json", 200, `"ok":true,"reason":"","warning":"","role":"primary"`)
 	ask(primaryAt, "?format=json", 200, `"busy_script":false,"lag":0`) // a primary has no link that could be down
 	for _, query := range []string{"?alive=no", "?role=master", "?max-lag=soon", "?lag=1", "?busy=yes"} {
 		ask(primaryAt, query, 400, "unknown: ")
