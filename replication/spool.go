@@ -33,7 +33,7 @@ type spool struct {
 	idleMs    int64 // when the last replica stopped needing it; 0: one needs it
 	least     int64 // the least memory that has waited for the disk
 	steps     uint64
-	stepMs    int64 // when steps last grew, or nothing waited
+	stepMs    int64 // when steps last grew, or nothing waited; 0: no tick has come since the start
 	failures  uint64
 
 	mu   sync.Mutex
@@ -183,7 +183,7 @@ func (s *spool) check(excess int64) {
 	}
 	f := s.log.Figures()
 	waits := f.Queued + excess
-	if s.least = min(s.least, waits); f.Steps != s.steps || f.Queued == 0 {
+	if s.least = min(s.least, waits); f.Steps != s.steps || f.Queued == 0 || s.stepMs == 0 {
 		s.steps, s.stepMs = f.Steps, s.nowMs
 	}
 	switch {

@@ -140,6 +140,31 @@ func TestSpool(t *testing.T) {
 	p.Closed(back)
 }
 
+// TestSpoolBeforeTheFirstTick: a process continues the backlog on disk before its first tick. If bytes wait for the
+// disk at that tick, the disk is not too slow: the time begins there.
+func TestSpoolBeforeTheFirstTick(t *testing.T) {
+	p, d := newSpooler(t)
+	release := d.Stall(faulty.Write)
+	var before, first, after bool
+	p.Do(func() {
+		s := p.feed.spool
+		s.nowMs = 0
+		s.begin(p.feed.offset)
+		s.log.Append(make([]byte, 64<<10))
+		before = s.on()
+		s.nowMs = 1000 * spoolPatience
+		s.check(0)
+		first = s.on()
+		s.nowMs += spoolPatience + 1
+		s.check(0)
+		after = s.on()
+	})
+	release()
+	if !before || !first || after {
+		t.Errorf("on before the first tick %t, after it %t, and after a minute %t", before, first, after)
+	}
+}
+
 // TestSpoolIsOffByDefault: without repl-backlog-disk-size nothing touches the disk, and memory keeps the needed bytes.
 func TestSpoolIsOffByDefault(t *testing.T) {
 	p, d := newSpooler(t)
