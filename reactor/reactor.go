@@ -7,6 +7,9 @@
 // mailbox, output.go the bytes to send, chunk.go the bytes to serve. gnet.go, epoll.go, uring.go and netpoll.go are the
 // backends, and own.go has the code that epoll and io_uring share. Each backend delivers bytes, reports when a socket
 // can take more, and runs loop.turn once an iteration.
+//
+// Without io-threads the number of loops that serve chooses itself: choice.go decides, chooser.go and machine.go
+// measure, and move.go moves connections. A connection is on one loop at a time.
 package reactor
 
 import (

@@ -21,7 +21,8 @@ var known = []loss{
 		"two loops share one core and hand the turn over by the kernel", "a second core"},
 	{"io-threads", "netpoll", "netpoll backend, pipeline 1, all cores", "as above", "nothing planned"},
 	{"io-threads", "gnet io-threads 2", "gnet, io-threads 2, pipeline 1",
-		"threads that wait for the command lock sleep, and waking them costs CPU", "the holder runs the others' batches"},
+		"two loops and the load share two cores: fewer requests an iteration, and more changes of thread",
+		"more cores; without io-threads one loop serves until they are idle"},
 	{"rates", "/s on", "CPU of a request, 1,000 requests a second and fewer",
 		"while a loop sleeps for less than 10 ms, the Go runtime's monitor thread wakes every 10 ms; at 100 requests a " +
 			"second that thread uses nearly half of the CPU",
