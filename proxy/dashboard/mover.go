@@ -65,7 +65,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 	}
 	a := plan.Next(t, w.running(m), batch)
 	if a.Deed == plan.Finished {
-		return false, w.finish(ctx, m, t)
+		return false, w.finish(ctx, m, t, "")
 	}
 	w.count(t)
 	w.done.Slot = a.Slots[0]
@@ -191,14 +191,13 @@ func (w *mover) report(ctx context.Context, problem string, waiting []string) {
 	}
 }
 
-// finish ends a move that has no slots left to move, unless it is paused.
-func (w *mover) finish(ctx context.Context, m *model, t plan.Table) error {
+// finish ends a move that has no slots left to move, unless it is paused. problem is what stays to be done, if anything.
+func (w *mover) finish(ctx context.Context, m *model, t plan.Table, problem string) error {
 	if !m.underway() || m.move.State == store.MovePaused {
 		return nil
 	}
 	w.done.Slot = -1
 	w.count(t)
-	problem := ""
 	if _, _, left := plan.Done(t, m.move); left > 0 && m.move.State == store.MoveRunning {
 		problem = fmt.Sprintf("%d slots belong to other groups than the plan says", left)
 	}

@@ -298,6 +298,11 @@ func (d *Dashboard) startMove(c *call) (any, error) {
 			return nil, failed(http.StatusBadRequest, "bad_request", "slots %d to %d are out of bounds", s.From, s.To)
 		}
 		if !takes[s.Target] {
+			if v, err := d.cluster(c.ctx, m); m.isCluster() && err == nil {
+				if err := v.refuseReplica(s.Target); err != nil {
+					return nil, err
+				}
+			}
 			return nil, failed(http.StatusConflict, "conflict", "%.80q is no group that takes slots", s.Target)
 		}
 		for slot := s.From; slot <= s.To; slot++ {

@@ -29,6 +29,14 @@ func (w *mover) stepCluster(ctx context.Context, m *model) (more bool, err error
 	if err != nil {
 		return true, err
 	}
+	kept, err := w.keepShards(ctx, m, v, move)
+	if kept || err != nil && move.State == store.MoveRunning {
+		return true, err
+	}
+	problem := ""
+	if err != nil {
+		problem = err.Error() // a move that is cancelled or paused does not wait for the shard
+	}
 	t := make(plan.Table, clusterSlots)
 	for slot, owner := range v.owners() {
 		t[slot].Group = nameIn(move, owner)
@@ -44,7 +52,7 @@ func (w *mover) stepCluster(ctx context.Context, m *model) (more bool, err error
 		if move.State == store.MovePaused {
 			return false, nil
 		}
-		return false, w.finish(ctx, m, t)
+		return false, w.finish(ctx, m, t, problem)
 	}
 	if err := w.moveSlots(ctx, v, t.Owners(), slot, step); err != nil {
 		w.closed = false

@@ -36,6 +36,11 @@ func (d *Dashboard) createShard(ctx context.Context, m *model, o *newGroup) (any
 		return nil, err
 	}
 	for _, a := range addresses {
+		if n := v.node(a); a == o.Primary || n != nil && v.node(n.primary) != v.node(o.Primary) {
+			if err := v.refuseReplica(a); err != nil {
+				return nil, err
+			}
+		}
 		if err := d.meet(ctx, v, a); err != nil {
 			return nil, err
 		}
@@ -162,7 +167,8 @@ func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, prim
 	}
 }
 
-// awaitReplica waits until every primary that answers sees the node at address as a replica.
+// awaitReplica waits until every primary that answers sees the node at address as a replica of primary, or as a primary
+// itself if primary is empty.
 func (d *Dashboard) awaitReplica(ctx context.Context, v *clusterView, address, primary string) error {
 	for {
 		views := each(primaries(v), func(at string) *clusterView {
@@ -180,7 +186,7 @@ func (d *Dashboard) awaitReplica(ctx context.Context, v *clusterView, address, p
 			return nil
 		}
 		if wait(ctx, 100*time.Millisecond) != nil {
-			return failed(http.StatusGatewayTimeout, "failed", "not all primaries see that %s is a replica", address)
+			return failed(http.StatusGatewayTimeout, "failed", "not all primaries see the new role of %s", address)
 		}
 	}
 }
@@ -216,6 +222,9 @@ func (d *Dashboard) loadShard(ctx context.Context, m *model, id string) (*cluste
 	}
 	s := v.shard(id)
 	if s == nil {
+		if err := v.refuseReplica(id); err != nil {
+			return nil, nil, err
+		}
 		return nil, nil, failed(http.StatusNotFound, "no_group", "the cluster has no primary with the ID %.80q", id)
 	}
 	return v, s, nil
@@ -257,18 +266,12 @@ func (d *Dashboard) deleteShard(ctx context.Context, m *model, id string) (any, 
 	return done{true}, d.forget(ctx, m, v, append(slices.Clone(s.replicas), s.primary))
 }
 
-// forget makes all other nodes forget the nodes in gone, and then resets those. Before that, it replaces the product's
-// seeds by nodes that stay.
-func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone []*clusterNode) error {
-	isGone := func(n *clusterNode) bool { return slices.Contains(gone, n) }
-	seeds, stay := []string{}, []string{}
-	for _, n := range v.nodes {
-		if isGone(n) || !n.lives() {
-			continue
-		}
-		stay = append(stay, n.address)
-		if n.is("master") {
-			seeds = append(seeds, n.address)
+// replaceSeeds replaces the product's seeds by primaries that stay after the nodes in gone have left the cluster.
+func (d *Dashboard) replaceSeeds(ctx context.Context, m *model, v *clusterView, isGone func(*clusterNode) bool) error {
+	seeds := []string{}
+	for _, s := range v.shards {
+		if s.primary.lives() && !isGone(s.primary) {
+			seeds = append(seeds, s.primary.address)
 		}
 	}
 	if len(seeds) == 0 {
@@ -280,6 +283,22 @@ func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone [
 		return err
 	}
 	m.product = changed
+	return nil
+}
+
+// forget makes all other nodes forget the nodes in gone, and then resets those. Before that, it replaces the product's
+// seeds.
+func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone []*clusterNode) error {
+	isGone := func(n *clusterNode) bool { return slices.Contains(gone, n) }
+	if err := d.replaceSeeds(ctx, m, v, isGone); err != nil {
+		return err
+	}
+	stay := []string{}
+	for _, n := range v.nodes {
+		if !isGone(n) && n.lives() {
+			stay = append(stay, n.address)
+		}
+	}
 	problems := each(stay, func(address string) error {
 		l, err := d.dialer.open(ctx, address)
 		if err != nil {

@@ -10,14 +10,14 @@ import (
 	"spindle/tests/testkit"
 )
 
-// newCluster starts n+more nodes and makes a cluster of the first n. A primary without slots stays a primary.
+// newCluster starts n+more nodes and makes a cluster of the first n.
 func newCluster(t *testing.T, kind func(t testing.TB, args ...string) *testkit.Server, n, more int) []*testkit.Server {
 	t.Helper()
 	var nodes []*testkit.Server
 	var addresses []string
 	for range n + more {
 		s := kind(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "5000", "--cluster-port",
-			fmt.Sprint(testkit.FreePort(t)), "--cluster-allow-replica-migration", "no")
+			fmt.Sprint(testkit.FreePort(t)))
 		nodes = append(nodes, s)
 		addresses = append(addresses, s.Addr)
 	}
@@ -179,6 +179,74 @@ func TestCluster(t *testing.T) {
 				}
 				return nil
 			})
+		})
+	}
+}
+
+// TestEmptiedShard: a shard that loses its last slot stays a shard of two nodes, although the cluster makes replicas of
+// them. It is filled again by a later move, although it has lost the cluster. Then it is emptied and removed.
+func TestEmptiedShard(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kind func(t testing.TB, args ...string) *testkit.Server
+	}{{"redis", testkit.Redis}, {"spindle", testkit.Start}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			nodes := newCluster(t, c.kind, 3, 2)
+			s := newSite(t, 1, 1)
+			fill(t, nodes[0], 2000)
+			s.do("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{nodes[0].Addr}}, nil)
+			var fresh group
+			s.do("POST", "/v1/products/shop/groups", record{"primary": nodes[3].Addr,
+				"servers": []record{{"address": nodes[4].Addr}}}, &fresh)
+			other := nodes[0].Do("CLUSTER", "MYID").Text
+			step := func(from, to string) record { return record{"from": 0, "to": 30, "source": from, "target": to} }
+			move := func(steps ...record) {
+				s.do("POST", "/v1/products/shop/move", record{"steps": steps}, nil)
+				if m := s.awaitMove("done"); m.Problem != "" {
+					t.Errorf("%+v", m)
+				}
+			}
+			check := func(slots int) {
+				t.Helper()
+				for _, g := range s.listGroups() {
+					if g.ID == fresh.ID && g.Slots == slots && len(g.Servers) == 2 {
+						return
+					}
+				}
+				t.Errorf("no shard %s of %d slots and two servers: %+v", fresh.ID, slots, s.listGroups())
+			}
+			move(step(other, fresh.ID))
+			check(31)
+			move(step(fresh.ID, other))
+			check(0)
+			nodes[3].Do("CLUSTER", "RESET") // as a dashboard leaves it that dies after this request
+			move(step(other, fresh.ID))
+			check(31)
+			s.refuses("POST", "/v1/products/shop/groups", record{"primary": nodes[4].Addr}, "conflict")
+			replica := nodes[4].Do("CLUSTER", "MYID").Text
+			s.refuses("DELETE", "/v1/products/shop/groups/"+replica, nil, "conflict")
+			s.refuses("POST", "/v1/products/shop/move", record{"steps": []record{step(fresh.ID, replica)}}, "conflict")
+			holds(t, 2000, nodes[:4]...)
+			closed(t, nodes)
+			for _, n := range nodes[3:] {
+				if n.Do("CONFIG", "GET", "cluster-allow-replica-migration").Elems[1].Text != "yes" {
+					t.Errorf("%s has another setting", n.Addr)
+				}
+			}
+			s.do("POST", "/v1/products/shop/move", record{"steps": s.plan(record{"drain": fresh.ID}).Steps}, nil)
+			s.awaitMove("done")
+			check(0)
+			s.do("DELETE", "/v1/products/shop/groups/"+fresh.ID, nil, nil)
+			for _, n := range nodes[3:] {
+				testkit.Until(t, limit, "a node that knows no other", func() error {
+					return testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, "\n"), 1)
+				})
+			}
+			holds(t, 2000, nodes[:3]...)
+			if groups := s.listGroups(); len(groups) != 3 {
+				t.Errorf("%+v", groups)
+			}
 		})
 	}
 }

@@ -39,8 +39,7 @@ func startShop(t *testing.T, cluster, redis bool) *shop {
 	if cluster {
 		s.shards = startTier(t, redis, 0, 0).shards
 		s.shards = append(s.shards, testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "15000", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
-			"--cluster-allow-replica-migration", "no"}})) // without slots it stays a primary
+			"--cluster-node-timeout", "15000", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}}))
 		s.do("POST", "/v1/products", map[string]any{"name": "shop", "kind": "cluster", "seeds": []string{s.shards[0].Addr}})
 		group = append(group, map[string]any{"primary": s.shards[3].Addr})
 	} else {
@@ -60,7 +59,7 @@ func startShop(t *testing.T, cluster, redis bool) *shop {
 		port := testkit.FreePort(t)
 		s.proxies = append(s.proxies, testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: []string{"--proxy",
 			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--store", store, "--proxy-product", "shop", "--proxy-id",
-			"p" + strconv.Itoa(i), "--proxy-timeout", "60000"}}))
+			"p" + strconv.Itoa(i), "--proxy-timeout", "300000"}})) // no failure lasts that long
 	}
 	return s
 }
