@@ -72,6 +72,7 @@ type cluster struct {
 	done      func() // a claim is decided
 	saved     func() // it waits for the disk
 	onDisk    bool
+	atOnce    bool           // Claim decides: other has failed
 	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
 
@@ -107,6 +108,9 @@ func (c *cluster) Claim(list []uint16, _ string, epoch uint64, _ int64, done fun
 	}
 	c.publish(list)
 	c.done = done
+	if c.atOnce {
+		done()
+	}
 	return true
 }
 func (c *cluster) dial(context.Context, string, string) (net.Conn, error) {
@@ -245,6 +249,28 @@ func (n *node) takeOver(t *testing.T, falls bool, want, state string) {
 			t.Errorf("%d keys are here", keys)
 		}
 	})
+}
+
+// TestClaimOfFailedSource: the bus has marked the source as failed for a while, but its connection has brought the
+// grant. So Claim decides before it returns, and the disk is fast. The move ends, and the keys are shown.
+func TestClaimOfFailedSource(t *testing.T) {
+	n := newNode(t)
+	n.cluster.atOnce, n.cluster.onDisk = true, true
+	source, _ := n.arrive()
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+		strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v",
+		"CLUSTER SYNCSLOTS SNAPSHOT-EOF", "CLUSTER SYNCSLOTS PAUSED", "CLUSTER SYNCSLOTS FAILOVER-GRANTED"} {
+		n.ask(source, line)
+	}
+	n.Do(func() {
+		if state := n.mover.jobs[0].state; state != success || n.mover.HandsOver() {
+			t.Errorf("the move's state is %s", state)
+		}
+	})
+	cl, _ := n.arrive()
+	if reply, done := n.ask(cl, "GET {1}key"); !done || reply != "$1\r\nv\r\n" {
+		t.Errorf("a client reads %q, done %t", reply, done)
+	}
 }
 
 // TestLateGrant: between the target's request and the grant the source has raised its epoch, because it has given the

@@ -237,8 +237,9 @@ func (m *Mover) takeOver(j *job) {
 		return
 	}
 	unlatch := m.core.LatchSlots(j.list)
-	until := j.requestedMs + claimWithin.Milliseconds() // slotmove.T2
-	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, until, func() { m.taken(j, unlatch) }) {
+	until := j.requestedMs + claimWithin.Milliseconds()                    // slotmove.T2
+	decided := func() { m.core.AtUnitEnd(func() { m.taken(j, unlatch) }) } // Claim itself calls it for a failed source
+	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, until, decided) {
 		unlatch()
 		m.end(j, failed, "The hand-over was granted too late, or the source has given it up")
 		return
