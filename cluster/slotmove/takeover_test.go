@@ -125,12 +125,12 @@ func (c *cluster) dial(context.Context, string, string) (net.Conn, error) {
 // A node is a core with strings, a Mover and a cluster.
 type node struct {
 	*engine.Core
-	t       *testing.T
+	t       testing.TB
 	mover   *Mover
 	cluster *cluster
 }
 
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	t.Helper()
 	heap, err := memory.New(memory.Options{Databases: 1})
 	if err != nil {

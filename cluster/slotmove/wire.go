@@ -60,11 +60,16 @@ type wire struct {
 // pieces are bytes in blocks of pieceBytes. One long block would be copied in a turn each time it grows, which took
 // 10 ms for 20 MB.
 type pieces struct {
-	list [][]byte
-	size int
+	list  [][]byte
+	size  int
+	spare [][]byte // empty blocks for later bytes, so that a turn seldom allocates one
 }
 
-const pieceBytes = 64 << 10
+const (
+	pieceBytes = 64 << 10
+	spareLeast = 2  // blocks that the sender makes, if there are fewer
+	spareMost  = 16 // written blocks that are kept
+)
 
 // add appends a copy of p.
 func (s *pieces) add(p []byte) {
@@ -73,7 +78,33 @@ func (s *pieces) add(p []byte) {
 		s.list[last] = append(s.list[last], p...)
 		return
 	}
-	s.list = append(s.list, append(make([]byte, 0, max(pieceBytes, len(p))), p...))
+	s.list = append(s.list, append(s.block(len(p)), p...))
+}
+
+// block returns an empty block for at least n bytes.
+func (s *pieces) block(n int) (b []byte) {
+	last := len(s.spare) - 1
+	if n > pieceBytes || last < 0 {
+		return make([]byte, 0, max(pieceBytes, n))
+	}
+	b, s.spare[last] = s.spare[last], nil
+	s.spare = s.spare[:last]
+	return b
+}
+
+// take removes all bytes and returns their blocks.
+func (s *pieces) take() (list [][]byte) {
+	list, s.list, s.size = s.list, nil, 0
+	return list
+}
+
+// keep makes blocks of usual size spare ones. Their bytes are not needed any more.
+func (s *pieces) keep(list ...[]byte) {
+	for _, b := range list {
+		if cap(b) == pieceBytes && len(s.spare) < spareMost {
+			s.spare = append(s.spare, b[:0])
+		}
+	}
 }
 
 func newWire(m *Mover, j *job) *wire {
@@ -426,12 +457,26 @@ func (p *pace) rest() {
 	p.began = time.Now()
 }
 
+// stock makes spare blocks, if there are few. Not in a turn.
+func (w *wire) stock() {
+	w.mu.Lock()
+	n := spareLeast - len(w.changes.spare)
+	w.mu.Unlock()
+	for range n {
+		b := make([]byte, 0, pieceBytes)
+		w.mu.Lock()
+		w.changes.keep(b)
+		w.mu.Unlock()
+	}
+}
+
 // drain writes the changes that wait.
 func (w *wire) drain() error {
 	for {
+		w.stock()
 		w.mu.Lock()
-		list := w.changes.list
-		w.changes, w.writing, w.db = pieces{}, w.changes.size, -1
+		w.writing, w.db = w.changes.size, -1
+		list := w.changes.take()
 		w.mu.Unlock()
 		if len(list) == 0 {
 			return w.out.Flush()
@@ -445,6 +490,7 @@ func (w *wire) drain() error {
 			return err
 		}
 		w.mu.Lock()
+		w.changes.keep(list...)
 		w.writing = 0
 		few := w.changes.size < lagFloor
 		w.mu.Unlock()
