@@ -254,3 +254,25 @@ func TestHaltStopsLongReads(t *testing.T) {
 	h.idle()
 	h.expect("the client's connection", conn.take(), "close")
 }
+
+// TestMemoryOfALongRead: the memory that a long read collects before it replies counts as its client's. Past
+// maxmemory-clients the client is evicted, and the read ends.
+func TestMemoryOfALongRead(t *testing.T) {
+	h := newTestCore(t, command.Spec{Name: "collect", Arity: 1, Flags: command.ReadOnly,
+		Run: func(c *command.Context) error {
+			return c.ReadBeside(func(r *command.Reading) error {
+				for r.Hold(10 << 20); ; {
+					r.Steps(1 << 20) // until the client is gone
+				}
+			})
+		}})
+	h.Do(func() { h.clients.Costs.SetLimit(1 << 20) })
+	cl, conn := h.arrive()
+	h.turn(cl, "COLLECT")
+	eventually(t, "the client is evicted", func() bool {
+		h.Do(func() {})
+		return !conn.silent()
+	})
+	h.idle()
+	h.expect("the client's connection", conn.take(), "close")
+}

@@ -3,6 +3,7 @@ package command
 import (
 	"math"
 	"math/rand/v2"
+	"unsafe"
 
 	"spindle/engine/data/value"
 	"spindle/protocol"
@@ -29,6 +30,7 @@ type Reading struct {
 
 	Hits, Misses int64 // look-ups of the function outside the turn; counted when it has ended
 
+	held  int // bytes on the Go heap
 	left  int // steps until rest
 	rest  func() (steps int)
 	store *value.Store
@@ -65,10 +67,33 @@ func (r *Reading) Steps(n int) {
 	}
 }
 
+// Hold reports that the function has taken n more bytes of the Go heap until it returns. Outside the turn, they count
+// as the client's memory. The values of Store are counted without it.
+func (r *Reading) Hold(n int) { r.held += n }
+
+// Held returns the sum of all calls of Hold.
+func (r *Reading) Held() int { return r.held }
+
+// Room returns an empty list with room for n items, and calls Hold for it.
+func Room[T any](r *Reading, n int) []T {
+	var item T
+	r.Hold(n * int(unsafe.Sizeof(item)))
+	return make([]T, 0, n)
+}
+
+// Collect appends item to list, and calls Hold for the memory by which list has grown.
+func Collect[T any](r *Reading, list []T, item T) []T {
+	before := cap(list)
+	if list = append(list, item); cap(list) != before {
+		r.Hold((cap(list) - before) * int(unsafe.Sizeof(item)))
+	}
+	return list
+}
+
 // Inline returns a Reading that writes the reply in the turn. Lifetime: the call.
 func (c *Context) Inline() *Reading {
 	r := &c.inline
-	r.Reply, r.Args, r.Now, r.left, r.store = c.Reply, c.Args, c.Now, math.MaxInt, c.Space.Store()
+	r.Reply, r.Args, r.Now, r.left, r.held, r.store = c.Reply, c.Args, c.Now, math.MaxInt, 0, c.Space.Store()
 	return r
 }
 

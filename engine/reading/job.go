@@ -87,8 +87,10 @@ func (j *Job) apart() *value.Store {
 // Lookups returns how many keys Read has looked up, with and without success. It is valid when Over is called.
 func (j *Job) Lookups() (hits, misses int64) { return j.read.Hits, j.read.Misses }
 
-// count adds to the client's memory what the reply, of this many bytes, and the values that Read builds cost.
+// count adds to the client's memory what the reply, of this many bytes, the values that Read builds and the lists that
+// it collects cost.
 func (j *Job) count(replied int) {
+	replied += j.read.Held()
 	if j.heap != nil {
 		replied += int(j.heap.Used())
 	}
@@ -125,7 +127,7 @@ func (j *Job) rest() (steps int) {
 		j.goOn()
 		return stepsARest
 	}
-	if j.heap != nil {
+	if j.heap != nil || j.read.Held() > 0 {
 		j.count(j.Reply.Len())
 	}
 	if runtime.GOMAXPROCS(0) == 1 { // only then, because a yield wakes idle threads, which then look for work

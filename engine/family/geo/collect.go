@@ -64,7 +64,7 @@ type found struct {
 // collect stores the results of each in g.found, and returns them.
 func (g *commands) collect(r *command.Reading, v value.Value, q *query) []found {
 	q.each(r, v, func(member listpack.Element, score, meters float64) {
-		g.found = append(g.found, found{g.textOf(member), score, meters})
+		g.found = command.Collect(r, g.found, found{g.textOf(member), score, meters})
 	})
 	return g.found
 }

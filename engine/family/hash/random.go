@@ -160,7 +160,7 @@ func drawLive(r *command.Reading, v value.Value, n int, rng *rand.PCG, live func
 	var fields [][2]listpack.Element
 	hashes.All(v, func(field, val listpack.Element, deadline int64) bool {
 		if r.Step(); live(deadline) {
-			fields = append(fields, [2]listpack.Element{field, val})
+			fields = command.Collect(r, fields, [2]listpack.Element{field, val})
 		}
 		return true
 	})

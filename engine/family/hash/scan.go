@@ -47,9 +47,9 @@ func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan,
 		if deadline != 0 && deadline < r.Now || o.Pattern != nil && !glob.Match(o.Pattern, field.Text(room[:0])) {
 			return
 		}
-		found = append(found, field)
+		found = command.Collect(r, found, field)
 		if !o.NoValues {
-			found = append(found, val)
+			found = command.Collect(r, found, val)
 		}
 	})
 	r.AnswerScan(next, len(found))

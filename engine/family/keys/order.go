@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 )
@@ -61,7 +62,7 @@ type prefixed struct {
 
 func (o *ordering) sortTexts(v value.Value, from, to int) []prefixed {
 	n := sortableLen(v)
-	all := make([]prefixed, 0, n)
+	all := command.Room[prefixed](o.at.Reading, n)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
 		o.at.Step()
 		all = append(all, prefixed{text: o.keepElement(el)})
@@ -118,7 +119,7 @@ func firstEight(text string) (n uint64) {
 
 func (o *ordering) sortItems(v value.Value) []item {
 	n := sortableLen(v)
-	items := make([]item, 0, n)
+	items := command.Room[item](o.at.Reading, n)
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
 		o.at.Step()
 		it := item{text: o.keepElement(el)}
@@ -161,7 +162,7 @@ const pieceOfRoom = 64 << 10
 // keep copies b to memory that lives as long as the ordering.
 func (o *ordering) keep(b []byte) []byte {
 	if cap(o.room)-len(o.room) < len(b) {
-		o.room = make([]byte, 0, max(pieceOfRoom, len(b)))
+		o.room = command.Room[byte](o.at.Reading, max(pieceOfRoom, len(b)))
 	}
 	at := len(o.room)
 	o.room = append(o.room, b...)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"spindle/engine/command"
 )
 
 // TestSortRange: a window is the same as in the sorted whole, and no item is lost, for all kinds of data.
@@ -125,7 +127,7 @@ func TestRadixSort(t *testing.T) {
 		}
 		want := slices.Clone(all)
 		slices.SortStableFunc(want, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
-		if got := radixSort(all); !slices.Equal(got, want) {
+		if got := radixSort(&command.Reading{}, all); !slices.Equal(got, want) {
 			t.Fatalf("step %d: %d keys", step, n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
 	"spindle/internal/number"
@@ -50,14 +51,14 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 	if o.by == nil {
 		if all, ok := o.integers(v, turned); ok {
 			var digits [number.MaxIntLen]byte
-			for _, x := range radixSort(all)[from:to] {
+			for _, x := range radixSort(o.at.Reading, all)[from:to] {
 				yield(number.AppendInt(digits[:0], int64(x.key^turned^1<<63)))
 			}
 			return true
 		}
 	}
 	n := sortableLen(v)
-	all, texts := make([]keyed, 0, n), make([]string, 0, n)
+	all, texts := command.Room[keyed](o.at.Reading, n), command.Room[string](o.at.Reading, n)
 	ok = true
 	passElements(v, 0, n, false, func(el listpack.Element) bool {
 		o.at.Step()
@@ -72,7 +73,7 @@ func (o *ordering) sortNumbers(v value.Value, from, to int, yield func(text []by
 	if !ok {
 		return false
 	}
-	all = radixSort(all)
+	all = radixSort(o.at.Reading, all)
 	o.orderEqual(all, texts, from, to)
 	for _, x := range all[from:to] {
 		yield(bytesOf(texts[x.at]))
@@ -92,7 +93,7 @@ func (o *ordering) integers(v value.Value, turned uint64) (all []keyed, ok bool)
 		}
 		if ok = ok && x >= -exactInt && x <= exactInt; ok {
 			if all == nil { // the first one is an integer
-				all = make([]keyed, 0, n)
+				all = command.Room[keyed](o.at.Reading, n)
 			}
 			all = append(all, keyed{key: keyOfInt(x) ^ turned})
 		}
@@ -150,7 +151,7 @@ const (
 
 // radixSort returns all sorted by key. Equal keys keep their order. It needs as much memory again. It skips digits that
 // are equal in all keys.
-func radixSort(all []keyed) []keyed {
+func radixSort(r *command.Reading, all []keyed) []keyed {
 	if len(all) < radixLeast {
 		slices.SortStableFunc(all, func(a, b keyed) int { return cmp.Compare(a.key, b.key) })
 		return all
@@ -168,7 +169,7 @@ func radixSort(all []keyed) []keyed {
 		digit = radixWide
 	}
 	var counts [1 << radixWide]uint32
-	other := make([]keyed, len(all))
+	other := command.Room[keyed](r, len(all))[:len(all)]
 	for shift := bits.TrailingZeros64(differ); differ>>shift != 0; shift += digit {
 		mask := uint64(1)<<digit - 1
 		if differ>>shift&mask == 0 {

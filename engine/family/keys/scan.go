@@ -108,7 +108,7 @@ func answerScan(c *command.Context, cursor uint64, o scanOptions) error {
 			walk = c.DB.ScanPresentInSlot(slot)
 		}
 		return c.ReadBeside(func(r *command.Reading) error {
-			replyScan(r, walk, cursor, own, past)
+			replyScan(r, walk, cursor, own, past, nil)
 			return nil
 		})
 	}
@@ -118,33 +118,36 @@ func answerScan(c *command.Context, cursor uint64, o scanOptions) error {
 			return c.DB.ScanSlot(slot, cursor, count, yield)
 		}
 	}
-	for _, key := range replyScan(c.Inline(), walk, cursor, o, past) {
+	var gone [][]byte // copies, because removing one key may move another one
+	replyScan(c.Inline(), walk, cursor, o, past, func(key []byte) { gone = append(gone, bytes.Clone(key)) })
+	for _, key := range gone {
 		c.DB.LookupWrite(key)
 	}
 	return nil
 }
 
-// replyScan replies the keys that walk finds, starting at cursor. It returns copies of the keys with a deadline before
-// past, because removing one key may move another one.
+// replyScan replies the keys that walk finds, starting at cursor. It passes the keys with a deadline before past to
+// gone, unless that is nil.
 func replyScan(r *command.Reading, walk func(cursor uint64, count int, yield func(value.Value)) uint64, cursor uint64,
-	o scanOptions, past int64) (gone [][]byte) {
+	o scanOptions, past int64, gone func(key []byte)) {
 	var found []value.Value
 	cursor = walk(cursor, int(min(o.count, math.MaxInt32)), func(v value.Value) {
 		r.Step()
 		switch d := v.Deadline(); {
 		case o.pattern != nil && !glob.Match(o.pattern, v.Key()):
 		case d != 0 && d < past:
-			gone = append(gone, append([]byte(nil), v.Key()...))
+			if gone != nil {
+				gone(v.Key())
+			}
 		case o.typed && v.TypeName() != o.onlyType:
 		default:
-			found = append(found, v)
+			found = command.Collect(r, found, v)
 		}
 	})
 	r.AnswerScan(cursor, len(found))
 	for _, v := range found {
 		r.Reply.Bulk(v.Key())
 	}
-	return gone
 }
 
 type scanOptions struct {

@@ -70,7 +70,7 @@ func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan,
 	s := set.Read(v)
 	next := s.Scan(cursor, o.Count, func(e set.Element) {
 		if r.Step(); o.Pattern == nil || glob.Match(o.Pattern, e.Text(room[:])) {
-			found = append(found, e)
+			found = command.Collect(r, found, e)
 		}
 	})
 	r.AnswerScan(next, len(found))

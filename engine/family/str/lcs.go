@@ -160,7 +160,7 @@ func newGrid(r *command.Reading, a, b []byte, keep bool) *grid {
 		row[i] = ^uint64(0)
 	}
 	if keep {
-		g.flat = make([]uint64, 0, len(a)*g.words)
+		g.flat = command.Room[uint64](r, len(a)*g.words)
 	}
 	var where [256][]uint64 // where[x] has a bit for each x in b; only for the bytes in a
 	for _, x := range a {

@@ -143,7 +143,7 @@ func replyScan(r *command.Reading, v value.Value, cursor uint64, o command.Scan,
 	var room [number.MaxIntLen]byte
 	next := zset.Scan(v, cursor, o.Count, func(member listpack.Element, x float64) {
 		if r.Step(); o.Pattern == nil || glob.Match(o.Pattern, member.Text(room[:])) {
-			seen = append(seen, found{member, x})
+			seen = command.Collect(r, seen, found{member, x})
 		}
 	})
 	r.AnswerScan(next, 2*len(seen))

@@ -29,6 +29,9 @@ type Core struct {
 
 	Bulk *protocol.Bulk // the next command's large last argument
 
+	Beside bool // long commands read outside the turn, but at once
+	Held   int  // what the last of them has passed to Reading.Hold
+
 	AnyKey int // how often a command has asked whether it may read any key
 
 	now    int64
@@ -99,12 +102,17 @@ type everyone struct{}
 
 func (everyone) Name() string { return "default" }
 
-// CanReadBeside implements command.Core: all commands are read in place.
-func (c *Core) CanReadBeside(*command.Context) bool { return false }
+// CanReadBeside implements command.Core.
+func (c *Core) CanReadBeside(*command.Context) bool { return c.Beside }
 
-// ReadBeside implements command.Core.
-func (c *Core) ReadBeside(*command.Context, func(*command.Reading) error) {
-	panic("a test's core has no goroutine to read on")
+// ReadBeside implements command.Core. It has no goroutine to read on, so it returns after read.
+func (c *Core) ReadBeside(ctx *command.Context, read func(*command.Reading) error) {
+	const steps = 128
+	r := command.NewReading(ctx.Reply, ctx.Args, c.now, func() int { return steps }, c.Space.Store)
+	if err := read(r); err != nil {
+		ctx.Reply.Error(err)
+	}
+	c.Held = r.Held()
 }
 
 // Reset clears the recorded effects and events.
