@@ -56,8 +56,8 @@ func (w *mover) keepShards(ctx context.Context, m *model, v *clusterView, move *
 	return kept, nil
 }
 
-// emptied returns the node that is, or shall be, the primary of a shard without slots: its primary, or the first of its
-// members that is alive. It returns nil if the shard has a primary that is not alive.
+// emptied returns the node that is, or shall be, the primary of a shard without slots. That is its primary, or else the
+// first of its members that is alive. It returns nil if the shard has a primary that is not alive.
 func emptied(v *clusterView, members []string) (first *clusterNode) {
 	for _, id := range members {
 		switch n := v.node(id); {

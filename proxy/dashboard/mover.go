@@ -191,7 +191,8 @@ func (w *mover) report(ctx context.Context, problem string, waiting []string) {
 	}
 }
 
-// finish ends a move that has no slots left to move, unless it is paused. problem is what stays to be done, if anything.
+// finish ends a move that has no slots left to move, unless it is paused. problem is shown with the move, unless it is
+// empty.
 func (w *mover) finish(ctx context.Context, m *model, t plan.Table, problem string) error {
 	if !m.underway() || m.move.State == store.MovePaused {
 		return nil

@@ -167,8 +167,8 @@ func (d *Dashboard) replicate(ctx context.Context, v *clusterView, address, prim
 	}
 }
 
-// awaitReplica waits until every primary that answers sees the node at address as a replica of primary, or as a primary
-// itself if primary is empty.
+// awaitReplica waits until every primary that answers sees the node at address as a replica of primary. If primary is
+// empty, they must see the node as a primary itself.
 func (d *Dashboard) awaitReplica(ctx context.Context, v *clusterView, address, primary string) error {
 	for {
 		views := each(primaries(v), func(at string) *clusterView {
