@@ -157,6 +157,7 @@ func (m *Mover) cancelAll(ctx *command.Context) error {
 
 // sync is SYNCSLOTS: the messages of a move between its two nodes. Only ESTABLISH and FINISH have a reply.
 func (m *Mover) sync(ctx *command.Context) error {
+	m.noteRole()
 	word := ctx.Args[2]
 	switch {
 	case command.Is(word, "ESTABLISH"):

@@ -68,7 +68,7 @@ type Mover struct {
 	log     *logging.Logger
 	jobs    []*job // the latest first
 	tasks   []*task
-	replica bool // what tick saw last
+	replica bool // what noteRole saw last
 	stopped bool
 	acks    int // ticks until the next ACKs
 
@@ -304,12 +304,18 @@ func (m *Mover) tellEnd(j *job) {
 	m.core.Effect(engine.AnyDB, args...)
 }
 
-// tick runs ten times a second.
-func (m *Mover) tick() {
+// noteRole handles a change of this server's role. Each event of a move calls it first, because a new primary's stream
+// or copy may come before the next tick.
+func (m *Mover) noteRole() {
 	if m.replica != m.parts.Space.Replica {
 		m.replica = m.parts.Space.Replica
 		m.roleChanged()
 	}
+}
+
+// tick runs ten times a second.
+func (m *Mover) tick() {
+	m.noteRole()
 	m.acks = (m.acks + 1) % acksEvery
 	now := m.core.SteadyMs()
 	for _, j := range append([]*job(nil), m.jobs...) {
@@ -398,6 +404,7 @@ func (m *Mover) track(j *job) {
 // flushed ends all moves, because the data set is about to be removed or replaced. If a command of our primary or of a
 // log does that, keys of other databases may stay: FINISH will come when they are removed.
 func (m *Mover) flushed() {
+	m.noteRole()
 	cl := m.core.Current()
 	told := cl != nil && cl.Is(client.Primary)
 	for _, j := range append([]*job(nil), m.jobs...) {

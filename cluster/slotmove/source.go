@@ -17,8 +17,8 @@ import (
 // slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
 // for the end of the hold, and an operator cannot cancel the move. If it has to give up, it raises its epoch first, so
 // that a claim which comes later does not win.
-// slotmove.S3. This node grants nothing while its writes are held for a failover: its replica may serve the slots
-// already, and the target's claim would win. After a grant it holds no writes for a failover until the job is over.
+// slotmove.S3. This node grants nothing while its writes are held for a failover, nor as a replica: another node may
+// serve the slots already, and the target's claim would win. After a grant it holds no writes for a failover until the job is over.
 
 // grantedFor is how long clients are held at least after the grant.
 const grantedFor = 2 * time.Second
@@ -38,7 +38,7 @@ func (m *Mover) begin(j *job) {
 
 // hear handles a message of the target.
 func (m *Mover) hear(j *job, word string) {
-	if !j.running() {
+	if m.noteRole(); !j.running() {
 		return
 	}
 	j.ackedAt, j.heardMs = m.core.Now()/1000, m.core.SteadyMs()

@@ -292,6 +292,10 @@ func (m *Mover) finish(ctx *command.Context) error {
 		return protocol.ErrSyntax
 	}
 	j := m.find(string(name))
+	if j == nil && ctx.Client.Is(client.Primary) { // a copy or a base of after the claim has the keys, but not the move
+		ctx.Reply.OK()
+		return nil
+	}
 	if j == nil || !j.tracking {
 		return errNoJob
 	}

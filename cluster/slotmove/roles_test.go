@@ -1,0 +1,108 @@
+package slotmove
+
+import (
+	"strings"
+	"testing"
+
+	"spindle/internal/slots"
+	"spindle/protocol"
+)
+
+// A role changes between two ticks. What comes before the next tick meets the new role.
+
+// stage makes the node the target of a move of slots 0 to 16000 that has brought one key.
+func (n *node) stage() (name string) {
+	n.t.Helper()
+	source, _ := n.arrive()
+	name = strings.Repeat("a", nameBytes)
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " + name +
+		" SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v"} {
+		if reply, done := n.ask(source, line); !done || strings.HasPrefix(reply, "-") {
+			n.t.Fatalf("%s: %q, done %t", line, reply, done)
+		}
+	}
+	return name
+}
+
+// demote makes the node a replica. No tick follows.
+func (n *node) demote() { n.Do(func() { n.SetReplica(true) }) }
+
+// follow runs a line of the primary's stream, and returns the reply.
+func (n *node) follow(line string) (reply string) {
+	b := &protocol.Batch{Reply: &protocol.Reply{}, Requests: make([]protocol.Request, 1)}
+	n.Do(func() { b.Session = n.Adopt(&conn{}) })
+	for _, word := range strings.Fields(line) {
+		b.Requests[0].Args = append(b.Requests[0].Args, []byte(word))
+	}
+	n.Follow(b, func() {})
+	for piece := range b.Reply.Pieces {
+		reply += string(piece)
+	}
+	return reply
+}
+
+// hidden returns how many of the moved keys are stored, and whether any slot is hidden.
+func (n *node) hidden() (keys int, any bool) {
+	n.Do(func() {
+		keys, any = n.mover.parts.Space.StoredInSlot(slots.Of([]byte("{1}key"))), n.Importing()
+	})
+	return keys, any
+}
+
+// TestCopyAfterDemotion: the target of a move becomes a replica, and a full copy replaces its data at once. The new
+// primary has no such move, so no message of it would ever show the slots again.
+func TestCopyAfterDemotion(t *testing.T) {
+	n := newNode(t)
+	n.stage()
+	n.demote()
+	n.Do(n.mover.flushed)
+	if _, hidden := n.hidden(); hidden {
+		t.Error("slots are hidden after the full copy")
+	}
+}
+
+// TestEndAfterDemotion: the target of a move becomes a replica of its own replica, which ends the move at once.
+func TestEndAfterDemotion(t *testing.T) {
+	n := newNode(t)
+	name := n.stage()
+	n.demote()
+	if reply := n.follow("CLUSTER SYNCSLOTS FINISH STATE FAILED NAME " + name); reply != "+OK\r\n" {
+		t.Errorf("the primary's FINISH: %q", reply)
+	}
+	if keys, hidden := n.hidden(); keys != 0 || hidden {
+		t.Errorf("%d keys have stayed, slots hidden: %t", keys, hidden)
+	}
+}
+
+// TestEndOfUnknownMove: a replica has taken a full copy between the claim and FINISH. It has all keys of the move, and
+// does not know the move.
+func TestEndOfUnknownMove(t *testing.T) {
+	n := newNode(t)
+	n.demote()
+	finish := "CLUSTER SYNCSLOTS FINISH STATE SUCCESS NAME " + strings.Repeat("a", nameBytes)
+	if reply := n.follow(finish); reply != "+OK\r\n" {
+		t.Errorf("the primary's FINISH: %q", reply)
+	}
+	cl, _ := n.arrive()
+	if reply, _ := n.ask(cl, finish); reply != "-ERR No such slot migration job\r\n" {
+		t.Errorf("a client's FINISH: %q", reply)
+	}
+}
+
+// TestGrantAfterDemotion: the source of a move has become a replica. Its new primary serves the slots, so it grants
+// nothing.
+func TestGrantAfterDemotion(t *testing.T) {
+	n := newNode(t)
+	n.demote()
+	n.Do(func() {
+		j := &job{name: strings.Repeat("a", nameBytes), export: true, state: exportPaused, source: n.cluster.Me(),
+			target: n.cluster.other.ID, ranges: ranges{{0, 9}}, list: ranges{{0, 9}}.list()}
+		j.untilMs = n.SteadyMs() + 1_000_000
+		j.wire, j.unlatch = newWire(n.mover, j), n.LatchSlots(j.list)
+		n.mover.add(j)
+		n.mover.hear(j, "REQUEST-FAILOVER")
+		if j.state != failed {
+			t.Errorf("the move's state is %s", j.state)
+		}
+	})
+}
