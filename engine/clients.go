@@ -77,6 +77,10 @@ func (c *Core) forget(cl *client.Client) {
 	c.clients.Remove(cl)
 }
 
+// recordsFrom is the size from which an argument's memory is prepared for the turn that splits it into chunks. Without
+// that, this turn took 3 ms for 512 MB. Smaller arguments take it as much time as a few page faults.
+const recordsFrom = 32 << 20
+
 // Reserve implements protocol.Handler. It provides memory for a large argument, in which the keyspace can keep the
 // argument as a value's chunks. It is called on a loop, outside the turn.
 //
@@ -93,6 +97,9 @@ func (c *Core) Reserve(session any, n int) (*protocol.Bulk, *protocol.Error) {
 	c.release()
 	if err != nil {
 		return nil, protocol.ErrNoMemory
+	}
+	if n >= recordsFrom {
+		go memory.TouchRecords(ref, n)
 	}
 	b.Ref, b.Data = uint64(ref), memory.Bytes(ref, n)
 	b.Release = func(b *protocol.Bulk) { c.releaseBulk(cl, b) }

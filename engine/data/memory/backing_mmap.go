@@ -187,5 +187,12 @@ func populateRecords(first uint32, n int) {
 	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(slabMeta, from)), n*size), unix.MADV_POPULATE_WRITE)
 }
 
+// populateUnits does the same for the records of units first to first+n-1.
+func populateUnits(first uint32, n int) {
+	size := int(unsafe.Sizeof(unit{}))
+	from, to := int(first)*size&^(osPage-1), (int(first)+n)*size
+	_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(unitMeta, from)), to-from), unix.MADV_POPULATE_WRITE)
+}
+
 // forget gives the memory of a closed heap's segment back to the kernel.
 func forget(r Ref, n int) { giveBack(r, n) }

@@ -96,12 +96,14 @@ func giveBack(r Ref, n int) {
 	}
 }
 
-// preferHuge, populate and populateRecords do nothing, because Go memory is already usable.
+// preferHuge and populate… do nothing, because Go memory is already usable.
 func preferHuge(r Ref, n int) {}
 
 func populate(r Ref, n int) {}
 
 func populateRecords(first uint32, n int) {}
+
+func populateUnits(first uint32, n int) {}
 
 // forget drops the Go memory of a closed heap's segment.
 func forget(r Ref, n int) {

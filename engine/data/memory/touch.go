@@ -65,6 +65,10 @@ func TouchSlabs(refs []Ref) {
 	}
 }
 
+// TouchRecords makes the kernel provide pages for the records of the n bytes of runs at r. Otherwise Split takes a page
+// fault for each part of the run. Any goroutine may call it, also while the run is in use.
+func TouchRecords(r Ref, n int) { populateUnits(unitOf(r), (n+RunUnit-1)>>runShift) }
+
 // touchJob returns a job that makes empty memory warm, or nil.
 func (h *Heap) touchJob() func(budget int) bool {
 	t := &h.touch

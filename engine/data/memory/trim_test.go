@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestResidentFalls: freed memory leaves the process. Freed small blocks and long runs lower RSS, not only Used.
@@ -122,6 +124,36 @@ func TestJoinedMemoryGoesBack(t *testing.T) {
 	}
 	if left := resident() - before; left > 32<<20 {
 		t.Errorf("%d MB are resident and nothing lives", left>>20)
+	}
+}
+
+// TestTouchedRecords: after TouchRecords a run is split into many parts without page faults.
+func TestTouchedRecords(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	faults := func() int64 {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+			t.Fatal(err)
+		}
+		return u.Minflt
+	}
+	const size, part = 64 << 20, 64 << 10
+	h := newHeap(t, Options{})
+	var took [2]int64
+	for i := range took {
+		r := h.Alloc(size, Values)
+		if i == 1 {
+			TouchRecords(r, size)
+		}
+		before := faults()
+		for range size/part - 1 {
+			r = h.Split(r, part)
+		}
+		took[i] = faults() - before
+	}
+	if took[0] < 100 || took[1] > took[0]/4 {
+		t.Errorf("%d page faults, and %d of touched records", took[0], took[1])
 	}
 }
 
