@@ -1,26 +1,39 @@
 package proxy
 
 import (
+	"bytes"
+
 	"spindle/protocol"
 	"spindle/protocol/scan"
 )
 
 // A check asks a shard whether an identity is good, for all sessions that want to be of it by the same request.
 //
-//	asks ─▶ next ─▶ asking: the request is under way ─▶ each session gets the answer
+//	next ─▶ asking: attempts at one shard after the other ─▶ each session gets the first answer
 //
-// proxy.I1. A loop has one request of a check under way to each shard. Sessions that ask the same shard meanwhile share
-// the next request, because the answer may have changed. So a storm of new clients sends few requests on connections of
-// known clients. A shard that does not answer holds up only the sessions that ask it.
-// proxy.I2. A check of an identity without a connection opens one. A loop runs at most checksMost of those at once, and
-// the others wait in order. So clients with wrong passwords do not use up the shards' connections.
+// proxy.I1. The sessions of one round share one answer, which was given after the request of each. Sessions that come
+// meanwhile are of the next round, because the answer may have changed. So a storm of new clients sends few requests on
+// connections of known clients.
+// proxy.I2. An attempt of an identity without a connection to the shard opens one. A loop has at most checksMost of
+// those under way to each shard, and other checks wait in order. So clients with wrong passwords do not use up the
+// shards' connections.
+// proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too. So a shard that does not
+// answer holds up no login that another one can answer.
 type check struct {
 	w            *worker
 	key          checkKey
 	old          []byte // is sent instead to a shard that does not know HELLO; nil: nothing is
-	isOld        bool   // that request is under way
 	asking, next []*becoming
-	opens        bool // it counts in the worker's opening
+
+	// Of the round:
+	round    int
+	since    int64           // when it began, ms of the worker's clock
+	tried    int             // shards that it has gone to, or passed over
+	movedAt  int64           // when it went to the last one
+	queuedAt string          // the shard's address for which it waits in the worker's unchecked; "" means none
+	attempts int             // under way
+	sent     bool            // there was an attempt
+	why      *protocol.Error // why the last attempt has failed
 }
 
 // A checkKey is what sessions of one check have in common.
@@ -30,8 +43,10 @@ type checkKey struct {
 	shard   int // the place of the shard that a session asks first
 }
 
-// checksMost is how many identities without a connection a loop checks at once.
-const checksMost = 64
+const (
+	checksMost    = 64  // checks of a loop that open a connection to one shard at once
+	checkPatience = 200 // ms
+)
 
 // check has a shard asked whether b's session may be of its next identity.
 func (w *worker) check(b *becoming, request, old []byte) {
@@ -43,94 +58,169 @@ func (w *worker) check(b *becoming, request, old []byte) {
 	}
 	k = &check{w: w, key: key, old: old, next: []*becoming{b}}
 	w.checks[key] = k
-	if len(b.next.shared) == 0 {
-		w.unchecked = append(w.unchecked, k)
-		w.askMore()
+	k.begin()
+}
+
+// begin begins a round for the sessions that wait. It ends the check if none does.
+func (k *check) begin() {
+	w := k.w
+	for _, b := range k.next {
+		if b.s.closed {
+			b.next.leave()
+		} else {
+			k.asking = append(k.asking, b)
+		}
+	}
+	k.next = nil
+	if len(k.asking) == 0 {
+		delete(w.checks, k.key)
 		return
 	}
-	k.ask()
+	k.round++
+	k.since, k.tried, k.attempts, k.sent, k.why = w.now(), 0, 0, false, nil
+	k.goOn()
 }
 
-// askMore begins checks that open a connection, as many as may run.
-func (w *worker) askMore() {
-	for len(w.unchecked) > 0 && w.opening < checksMost {
-		k := w.unchecked[0]
-		w.unchecked = w.unchecked[1:]
-		k.opens = true
-		w.opening++
-		k.ask()
-	}
-}
-
-// ask sends the request for the sessions that wait, or ends the check if none does.
-func (k *check) ask() {
-	w := k.w
-	for k.asking = nil; len(k.asking) == 0 && len(k.next) > 0; {
-		for _, b := range k.next {
-			if b.s.closed {
-				b.next.leave()
-			} else {
-				k.asking = append(k.asking, b)
+// goOn goes to the next shard that can be reached. If no shard is left, and no attempt is under way, the check waits or
+// fails, as a request does.
+func (k *check) goOn() {
+	w, a := k.w, k.asking[0].next
+	k.queuedAt = ""
+	for n := len(w.topology.Shards); k.tried < n; {
+		index := (k.key.shard + k.tried) % n
+		k.tried++
+		at, b := w.topology.Shards[index].Primary, w.breaker(w.topology.Shards[index].Primary)
+		switch {
+		case at == "":
+			k.why = errNoPrimary(w.topology.Shards[index].ID)
+		case b.isOpen(w.now()) && !a.isUp(at):
+			k.why = errBroken(at, b.until-w.now())
+		default:
+			k.movedAt = w.now()
+			if len(a.shared[at]) == 0 && w.opening[at] >= checksMost {
+				k.queuedAt = at
+				w.unchecked[at] = append(w.unchecked[at], k)
+				return
 			}
-		}
-		k.next = nil
-		if len(k.asking) == 0 {
-			break
-		}
-		first := k.asking[0]
-		u, err := first.next.any(first.s)
-		if err == nil {
-			u.push(call{number: uint64(first.s.id), slot: -1, to: k}, []byte(k.key.request))
+			k.ask(index, at)
 			return
 		}
-		k.tell(nil, scan.OtherError, err)
 	}
-	delete(w.checks, k.key)
-	if k.opens {
-		w.opening--
+	switch round := k.round; {
+	case k.attempts > 0:
+	case !k.sent || w.now()-k.since > w.p.settings.Timeout.Get():
+		if k.why == nil {
+			k.why = errNoShard
+		}
+		k.end(nil, scan.OtherError, k.why)
+	default:
+		w.after(pauseFirst, func() {
+			if k.round == round && len(k.asking) > 0 && k.attempts == 0 && k.queuedAt == "" {
+				w.catchUp()
+				k.tried = 0
+				k.goOn()
+			}
+		})
 	}
 }
 
-// tell gives the answer to the sessions that have asked.
-func (k *check) tell(p []byte, refusal scan.Refusal, err *protocol.Error) {
+// ask sends the request to a shard.
+func (k *check) ask(index int, at string) {
+	w, first := k.w, k.asking[0]
+	t := &attempt{k: k, at: at, round: k.round, opens: len(first.next.shared[at]) == 0}
+	if t.opens {
+		w.opening[at]++
+	}
+	k.attempts++
+	k.sent = true
+	first.next.shard(first.s, index).push(call{number: uint64(first.s.id), slot: -1, fixed: true, to: t},
+		[]byte(k.key.request))
+}
+
+// end gives an answer to the sessions that have asked, and begins the next round.
+func (k *check) end(p []byte, refusal scan.Refusal, err *protocol.Error) {
 	asking := k.asking
-	k.asking = nil
+	k.asking, k.queuedAt = nil, ""
 	for _, b := range asking {
 		b.end(p, refusal, err)
 	}
+	k.begin()
+}
+
+// An attempt is a check's request to one shard.
+type attempt struct {
+	k     *check
+	at    string // the shard's address
+	round int
+	opens bool // it counts in the worker's opening
+	isOld bool // the request is the check's old one
 }
 
 // take implements taker.
-func (k *check) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
-	if k.old != nil && !k.isOld && err == nil && isUnknown(p) { // form.go makes RESP3 of its replies
-		k.isOld = true
-		u.push(call{number: c.number, slot: -1, to: k}, k.old)
+func (t *attempt) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	k := t.k
+	w := k.w
+	if k.old != nil && !t.isOld && err == nil && isUnknown(p) { // form.go makes RESP3 of its replies
+		t.isOld = true
+		u.push(call{number: c.number, slot: -1, fixed: true, to: t}, k.old)
 		return
 	}
-	k.isOld = false
-	k.tell(p, refusal, err)
-	k.ask()
-	k.w.askMore()
+	if t.opens {
+		if w.opening[t.at]--; w.opening[t.at] == 0 {
+			delete(w.opening, t.at)
+		}
+	}
+	if t.round == k.round && len(k.asking) > 0 {
+		k.attempts--
+		switch {
+		case err != nil:
+			k.why = err
+			k.goOn()
+		case refusal > scan.OtherError: // the shard is not ready
+			k.why = errorOf(bytes.Clone(p))
+			k.goOn()
+		default:
+			k.end(p, refusal, nil)
+		}
+	}
+	w.askMore(t.at)
 }
 
-// any returns the shared connection of a session to a shard that can be reached.
-func (a *access) any(s *session) (u *upstream, err *protocol.Error) {
-	w := a.w
-	n := len(w.topology.Shards)
-	if n == 0 {
-		return nil, errNoShard
+// askMore lets checks go to a shard that have waited for it, as many as may.
+func (w *worker) askMore(at string) {
+	for len(w.unchecked[at]) > 0 && w.opening[at] < checksMost {
+		k := w.unchecked[at][0]
+		w.unchecked[at] = w.unchecked[at][1:]
+		if k.queuedAt == at && len(k.asking) > 0 { // otherwise it has gone on, or is over
+			k.tried-- // the map may have changed: look at the shard again
+			k.goOn()
+		}
 	}
-	for i := range n {
-		index := int((uint64(s.id) + uint64(i)) % uint64(n))
-		u = a.shard(s, index)
-		if u == nil {
-			err = errNoPrimary(w.topology.Shards[index].ID)
+	if len(w.unchecked[at]) == 0 {
+		delete(w.unchecked, at)
+	}
+}
+
+// hurryChecks has checks go on to another shard after checkPatience. It reports whether a check waits.
+func (w *worker) hurryChecks() (waits bool) {
+	for _, k := range w.checks {
+		if len(k.asking) == 0 || k.tried >= len(w.topology.Shards) {
 			continue
 		}
-		if b := w.breaker(u.at); u.state == up || !b.isOpen(w.now()) {
-			return u, nil
+		waits = true
+		if w.now()-k.movedAt > checkPatience {
+			k.goOn()
 		}
-		err = errBroken(u.at, w.breaker(u.at).until-w.now())
 	}
-	return nil, err
+	return waits
+}
+
+// isUp reports whether the access has an open connection to an address.
+func (a *access) isUp(at string) bool {
+	for _, u := range a.shared[at] {
+		if u.state == up {
+			return true
+		}
+	}
+	return false
 }

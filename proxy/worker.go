@@ -38,8 +38,8 @@ type worker struct {
 	scans    scanOrder
 
 	checks    map[checkKey]*check
-	opening   int      // checks that open a connection (proxy.I2)
-	unchecked []*check // that wait until fewer do
+	opening   map[string]int      // attempts of checks that open a connection, by address (proxy.I2)
+	unchecked map[string][]*check // that wait until fewer do
 
 	buffers [][]byte
 	plan    route.Plan
@@ -82,6 +82,7 @@ func newWorker(p *Proxy, loop protocol.Loop) *worker {
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
 		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{},
 		ups: map[*upstream]struct{}{}, checks: map[checkKey]*check{},
+		opening: map[string]int{}, unchecked: map[string][]*check{},
 	}
 }
 
@@ -343,7 +344,7 @@ func (w *worker) look() {
 			r.f()
 		}
 	}
-	if busy || len(w.later) > 0 {
+	if waits := w.hurryChecks(); busy || waits || len(w.later) > 0 {
 		w.watch()
 	}
 }

@@ -259,3 +259,42 @@ func TestWrongPasswordsInAStorm(t *testing.T) {
 	expect(t, visitors[0], "OK", "AUTH", "visitor", "secret")
 	expect(t, visitors[0], "OK", "SET", "a", "1")
 }
+
+// TestLoginsBesideAStoppedShard: many identities come while a shard stands still, or is dead. The other shards check
+// them all, and tell those with a wrong password so.
+func TestLoginsBesideAStoppedShard(t *testing.T) {
+	const clients = 400 // many more than may wait for one shard
+	for name, stop := range map[string]func(s *testkit.Server){
+		"stopped": func(s *testkit.Server) { freeze(t, s) },
+		"dead":    func(s *testkit.Server) { s.Kill() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := startTier(t, true, 0, 1, "--proxy-timeout", patient)
+			for _, s := range all.shards {
+				for i := range clients {
+					s.Do("ACL", "SETUSER", "user"+strconv.Itoa(i), "on", ">secret", "~*", "+@all")
+				}
+			}
+			var visitors []*respclient.Client
+			for range clients {
+				visitors = append(visitors, all.proxies[0].Dial())
+			}
+			stop(all.shards[1])
+			for i, c := range visitors {
+				send(t, c, "AUTH", "user"+strconv.Itoa(i), []string{"secret", "wrong"}[i%2])
+			}
+			for i, c := range visitors {
+				if v, err := c.Receive(); err != nil || !strings.HasPrefix(v.Text, []string{"OK", "WRONGPASS"}[i%2]) {
+					t.Fatalf("client %d: %v (%v)", i, v, err)
+				}
+			}
+			expect(t, visitors[0], "user0", "ACL", "WHOAMI")
+			if name == "stopped" {
+				all.shards[1].Signal(syscall.SIGCONT)
+				testkit.Until(t, testkit.Slowly(time.Minute), "the shard checks again", func() error {
+					return testkit.Equal(ask(t, visitors[1], "AUTH", "user1", "secret").Text, "OK")
+				})
+			}
+		})
+	}
+}
