@@ -201,7 +201,7 @@ func (w *worker) askMore(at string) {
 	}
 }
 
-// hurryChecks has checks go on to another shard after checkPatience. It reports whether a check waits.
+// hurryChecks sends each check to its next shard after checkPatience. It reports whether a check waits.
 func (w *worker) hurryChecks() (waits bool) {
 	for _, k := range w.checks {
 		if len(k.asking) == 0 || k.tried >= len(w.topology.Shards) {

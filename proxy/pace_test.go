@@ -154,3 +154,20 @@ func TestSettledByReply(t *testing.T) {
 		t.Error("no table waits for a call that may not have run")
 	}
 }
+
+// TestLongReplyBehindAnother: a long reply begins to come before its client's earlier reply. It is kept for so long, and
+// passed on as it comes from then on.
+func TestLongReplyBehindAnother(t *testing.T) {
+	c := newPacing(t)
+	first := c.dial(c.s.access)
+	first.push(call{s: c.s, number: c.s.expect(), slot: -1, row: 1}, encode("GET", "a"))
+	u := c.long(c.s.access)
+	if n := c.s.conn.Buffered(); u.passing || n != 0 {
+		t.Fatalf("the second reply is passed on before the first: %d bytes", n)
+	}
+	first.Received([]byte("$1\r\na\r\n"))
+	u.Received(third[:1])
+	if want := len("$1\r\na\r\n$6291456\r\n") + len(third) + 1; !u.passing || u.part != nil || c.s.conn.Buffered() != want {
+		t.Errorf("%d bytes of %d are passed on, %d are kept", c.s.conn.Buffered(), want, len(u.part))
+	}
+}

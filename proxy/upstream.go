@@ -303,18 +303,25 @@ func (u *upstream) keepPart(p []byte) {
 		}
 		return
 	}
-	if u.part == nil && u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
+	begun := p // a first part is not copied if it is passed on
+	if u.part != nil {
+		u.part = append(u.part, p...)
+		begun = u.part
+	}
+	if u.scan.Kind != '>' && u.scan.Kind != '-' && u.scan.Kind != '|' {
 		c := u.calls.at(0)
-		if s := c.s; c.to == nil && s != nil && (!u.old || u.isPlain(c, p)) && s.begin(c.number, p) {
+		if s := c.s; c.to == nil && s != nil && (!u.old || u.isPlain(c, begun)) && s.begin(c.number, begun) {
 			if u.state == down { // s was closed for what it leaves unread, as the last one of its access
 				return
 			}
-			u.passing = true
+			u.part, u.passing = nil, true
 			u.heed(s)
 			return
 		}
 	}
-	u.part = append(u.part, p...)
+	if u.part == nil {
+		u.part = bytes.Clone(p)
+	}
 	if len(u.part) > replyMost {
 		u.cut(errTooLong(u.at))
 	}
