@@ -155,9 +155,9 @@ func TestSettledByReply(t *testing.T) {
 	}
 }
 
-// TestLongReplyBehindAnother: a long reply begins to come before its client's earlier reply. It is kept for so long, and
-// passed on as it comes from then on.
-func TestLongReplyBehindAnother(t *testing.T) {
+// TestLongReplyAfterAnother: a long reply begins to come before its client's earlier reply. What has come is kept until
+// that reply is there. The rest is passed on as it comes.
+func TestLongReplyAfterAnother(t *testing.T) {
 	c := newPacing(t)
 	first := c.dial(c.s.access)
 	first.push(call{s: c.s, number: c.s.expect(), slot: -1, row: 1}, encode("GET", "a"))

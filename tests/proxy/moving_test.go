@@ -152,9 +152,9 @@ func TestCountersDuringFailovers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 2)
 	n := all.count(t, 16)
-	for i := range 3 {
+	for i := range 3 * testkit.Scale() {
 		testkit.Lapse(300 * time.Millisecond)
-		all.failover(t, all.shards[i])
+		all.failover(t, all.primaries(t)[i%3])
 	}
 	testkit.Lapse(300 * time.Millisecond)
 	n.check(t, all)
@@ -193,6 +193,21 @@ func TestCountersWhileServersDie(t *testing.T) {
 	}
 	testkit.Lapse(200 * time.Millisecond)
 	n.check(t, all)
+}
+
+// primaries returns the three primaries, in the order of all.shards, once there are three.
+func (all *tier) primaries(t *testing.T) (list []*testkit.Server) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(30*time.Second), "three primaries", func() error {
+		list = nil
+		for _, s := range all.shards {
+			if s.Info("replication")["role"] == "master" {
+				list = append(list, s)
+			}
+		}
+		return testkit.Equal(len(list), 3)
+	})
+	return list
 }
 
 // failover makes the replica of a primary take over by a manual failover, so that no acknowledged write is lost. It

@@ -151,8 +151,8 @@ func TestSlowReaderAlone(t *testing.T) {
 	}
 }
 
-// TestTableBesideSlowReader: a client does not read its long reply. The product's new table is confirmed all the same.
-// If the client has later calls on that connection, it is closed after proxy-timeout.
+// TestTableBesideSlowReader: a client does not read its long reply. A slot moves all the same, for which the proxy
+// confirms new tables. If the client has later calls on that connection, it is closed after proxy-timeout.
 func TestTableBesideSlowReader(t *testing.T) {
 	const size = 64 << 20
 	d := startDashboard(t, "folder:"+t.TempDir())
@@ -172,26 +172,24 @@ func TestTableBesideSlowReader(t *testing.T) {
 		})
 		return c
 	}
-	confirmed := func(id string) {
-		d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": id, "primary": testkit.Launch(t,
-			testkit.Spec{Redis: true}).Addr})
-		testkit.Until(t, testkit.Slowly(2*time.Minute), "the table is confirmed", func() error {
-			for _, proxy := range d.ask("GET", "/v1/products/shop/proxies", nil)["proxies"].([]any) {
-				if proxy.(map[string]any)["current"] != true {
-					return fmt.Errorf("%v", proxy)
-				}
+	moves := func(slot int) { // the proxy has to confirm each table
+		d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": []any{map[string]any{"from": slot, "to": slot,
+			"source": "g1", "target": "g0"}}})
+		testkit.Until(t, testkit.Slowly(2*time.Minute), "the slot moves", func() error {
+			if m := d.ask("GET", "/v1/products/shop/move", nil); m["state"] != "done" || m["done"] != 1.0 {
+				return fmt.Errorf("%v", m)
 			}
 			return nil
 		})
 	}
 	c := ask(1)
-	confirmed("g8")
+	moves(16383)
 	each := int64(len(fmt.Sprintf("$%d\r\n\r\n", size)) + size)
 	if n, err := io.CopyN(io.Discard, c.Reader(), each); err != nil {
 		t.Fatalf("%d bytes: %v", n, err)
 	}
 	ask(4)
 	p.Do("CONFIG", "SET", "proxy-timeout", 5000)
-	confirmed("g9")
+	moves(16382)
 	p.AwaitLog(testkit.Slowly(time.Minute), "a new table waits for its calls")
 }
