@@ -155,8 +155,8 @@ func TestSettledByReply(t *testing.T) {
 	}
 }
 
-// TestLongReplyAfterAnother: a long reply begins to come before its client's earlier reply. What has come is kept until
-// that reply is there. The rest is passed on as it comes.
+// TestLongReplyAfterAnother: a long reply begins to come before its client's earlier reply. The proxy keeps its first
+// bytes until the earlier reply has ended. The rest is passed on as it comes.
 func TestLongReplyAfterAnother(t *testing.T) {
 	c := newPacing(t)
 	first := c.dial(c.s.access)
