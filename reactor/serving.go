@@ -323,11 +323,11 @@ func (c *conn) goOn() {
 		if c.noteInput(); c.life == lifeClosed {
 			return
 		}
-		if c.flow == flowHeld && c.hungUp && !c.isGone() {
-			c.hangup() // its event came while there was more to serve
-			if c.life == lifeClosed {
-				return
-			}
+	}
+	if c.flow == flowHeld && c.hungUp && c.life == lifeOpen {
+		c.hangup() // its event came while there was more to serve, or while its batch was away
+		if c.life == lifeClosed {
+			return
 		}
 	}
 	if c.isGone() && !c.waits() {
