@@ -29,7 +29,6 @@ type uringHost struct {
 	*doorbell
 	loop    *loop
 	ring    *uring.Ring
-	guarded bool // the door is watched
 	sockets []*uringSocket
 	serial  uint64
 	sends   []sending
@@ -95,7 +94,7 @@ func newUringHost(l *loop) (ownHost, error) {
 
 func (h *uringHost) lead(a *acceptor) error {
 	h.door.leads.Store(a)
-	h.loop.notify() // its turn watches the socket again
+	h.loop.post(mail{kind: mailRun, run: h.watchDoor}) // a notify alone is lost while the loop is awake (reactor.P1)
 	return nil
 }
 
@@ -124,10 +123,6 @@ func (h *uringHost) run() {
 			h.complete(&done)
 			l.relieve()
 		}
-		if !h.guarded && h.door.leads.Load() != nil {
-			h.guarded = true
-			h.watchDoor()
-		}
 		l.turn()
 		if h.door.waiting {
 			h.sendNow() // no connection is opened while the kernel has replies (reactor.U3)
@@ -155,7 +150,7 @@ func (h *uringHost) wait() {
 	case len(l.away) > 0 && !l.rest(), l.isCalled(): // reactor.Y3
 		h.exchange(false, false)
 	default:
-		if h.raw {
+		if h.raw && !l.sleeps {
 			h.exchange(true, false)
 		}
 		if !h.ring.Ready() {

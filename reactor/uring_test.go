@@ -163,3 +163,23 @@ func (h *stuckHandler) Offer(b *protocol.Batch, o *protocol.Outbox) (ran bool) {
 }
 
 func (h *stuckHandler) Help() {}
+
+// TestServeWhileTheLoopWorks: Serve is called while the first loop has other work. The loop accepts afterwards.
+func TestServeWhileTheLoopWorks(t *testing.T) {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
+		t.Run(b.String(), func(t *testing.T) {
+			path := t.TempDir() + "/socket"
+			r, err := New(Options{Backend: b, Handler: newTestHandler(), UnixSocket: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.Stop(2 * time.Second) })
+			goOn := stall(r)
+			r.Serve()
+			goOn()
+			p := dial(t, path)
+			p.send(command("PING"))
+			p.expect("+OK\r\n")
+		})
+	}
+}
