@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"spindle/protocol"
 )
 
 // TestChoice: from loads alone, the number of loops grows, shrinks and stays, and the reason says why.
@@ -229,6 +231,26 @@ func TestLoopsFollowTheLoad(t *testing.T) {
 				})
 			}
 			ask()
+		})
+	}
+}
+
+// TestMessagesAreWork: a loop that sends messages to its subscribers is busy, although it reads nothing.
+func TestMessagesAreWork(t *testing.T) {
+	for _, b := range []Backend{Gnet, Epoll, IOUring} {
+		t.Run(b.String(), func(t *testing.T) {
+			h := newTestHandler()
+			r, addr := serveHandler(t, h, Options{Backend: b, Most: 2, beats: make(chan time.Time)})
+			p := dial(t, addr)
+			p.send(command("NAME", "me"))
+			p.expect("+OK\r\n")
+			l, c := r.loops[0], h.named("me").c
+			for range 3 { // the iteration that has sent a message ends before the next one begins
+				before := l.busy.Load()
+				l.PostAll(1, []protocol.Conn{c}, nil, []byte("news"))
+				p.expect("news")
+				eventually(t, "the loop to have been busy", func() bool { return l.busy.Load() > before })
+			}
 		})
 	}
 }

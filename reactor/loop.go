@@ -35,7 +35,7 @@ type loop struct {
 	ready  []*conn // with more to do, although no event announces it
 	spare  []*conn
 	ran    []sent // requests whose replies are not sent yet
-	readAt int64  // when the first bytes of this iteration were read, in nanoseconds; 0: none were
+	readAt int64  // when this iteration's first bytes were read, or its turn began, in nanoseconds; 0: not yet
 	nowMs  int64  // when this iteration, or its first batch's turn, began; 0: not read yet
 	wall   clock.Wall
 
@@ -137,6 +137,9 @@ func (l *loop) tell() {
 // turn ends an iteration: it reads the mail, serves unfinished connections, and writes once to each dirty one.
 func (l *loop) turn() {
 	l.assertOn()
+	if l.measured && l.pendingTurn() {
+		l.beganAt() // to send is work, too, if nothing was read
+	}
 	if len(l.away) > 0 {
 		l.bringBack()
 	}
@@ -180,7 +183,7 @@ func (l *loop) endIteration() {
 // the first socket. 10 µs are enough for that, and a loop that sleeps is seldom back so soon.
 const busyGap = int64(10 * time.Microsecond)
 
-// noteBusy adds an iteration that has read bytes to busy.
+// noteBusy adds an iteration that has read bytes, or had other work, to busy. Accepting is not counted.
 // Cost: if replies were timed, no reading of the clock.
 func (l *loop) noteBusy() {
 	from, to := l.readAt, l.repliedAt
