@@ -181,6 +181,9 @@ func (s *State) plan() {
 	}
 }
 
+// endElection forgets this node's election and its votes. The next one begins with plan.
+func (s *State) endElection() { s.electionMs, s.asked, s.votes = 0, false, 0 }
+
 // replacePrimary takes over all slots of this node's primary. The caller has raised the epoch before (state.C1).
 func (s *State) replacePrimary() {
 	old := s.me.Primary
@@ -188,6 +191,7 @@ func (s *State) replacePrimary() {
 		return
 	}
 	s.becomePrimary(s.me)
+	s.endElection()
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
 	s.moveAll(old, s.me)

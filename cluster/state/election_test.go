@@ -108,6 +108,46 @@ func TestLateVotesDoNotCount(t *testing.T) {
 	}
 }
 
+// TestVotesEndWithTheElection: a node that won an election becomes a replica again. Its next failover, however soon,
+// needs new votes in a new epoch.
+func TestVotesEndWithTheElection(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.byID[idB]
+	takeOver := func() (epoch uint64) {
+		t.Helper()
+		if err := s.Failover(true, false); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			s.tryFailover()
+			s.Finish()
+		}
+		if s.me.isPrimary() || !s.asked {
+			t.Fatalf("before any vote: primary %t, asked %t", s.me.isPrimary(), s.asked)
+		}
+		s.Receive(&Link{Node: b, Inbound: true, ready: true},
+			&bus.Message{Type: bus.Vote, Sender: idB, CurrentEpoch: s.electionEpoch, Flags: bus.Primary})
+		s.Finish()
+		if !s.me.isPrimary() {
+			t.Fatal("the vote did not win")
+		}
+		return s.me.Epoch
+	}
+	first := takeOver()
+	s.becomePrimary(b)
+	s.setPrimary(b)
+	s.moveAll(s.me, b)
+	s.Finish()
+	if second := takeOver(); second <= first {
+		t.Errorf("the second failover has epoch %d, the first had %d", second, first)
+	}
+}
+
 // A dropper has keys in some slots, and keeps the slots whose keys it is to drop.
 type dropper struct {
 	quiet

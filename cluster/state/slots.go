@@ -186,6 +186,7 @@ func (s *State) setPrimary(n *Node) {
 	s.setShard(me, n.ShardID)
 	n.addReplica(me)
 	s.Changed = true
+	s.endElection()
 	s.follow(n)
 	s.resetManual()
 }
