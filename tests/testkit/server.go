@@ -69,7 +69,7 @@ func Redis(t testing.TB, args ...string) *Server {
 }
 
 // Launch starts the server of spec. Unless spec is Bare, the server saves nothing by itself, allows DEBUG from this
-// host, and begins each full synchronisation at once.
+// host, and begins each full synchronisation at once. SPINDLE_TEST_IO_THREADS is then its number of event loops.
 func Launch(t testing.TB, spec Spec) *Server {
 	t.Helper()
 	s := &Server{t: t, name: "spindle", Port: spec.Port, Dir: spec.Dir, shell: spec.Shell}
@@ -97,6 +97,9 @@ func Launch(t testing.TB, spec Spec) *Server {
 	if !spec.Bare {
 		s.args = []string{"--port", strconv.Itoa(s.Port), "--bind", "127.0.0.1", "--dir", s.Dir, "--save", "",
 			"--enable-debug-command", "local", "--repl-diskless-sync-delay", "0"}
+		if loops := os.Getenv("SPINDLE_TEST_IO_THREADS"); loops != "" && !spec.Redis && spec.Program == "" {
+			s.args = append(s.args, "--io-threads", loops)
+		}
 	}
 	s.args = append(s.args, spec.Args...)
 	s.logPath = filepath.Join(t.TempDir(), s.name+".log")
