@@ -17,7 +17,8 @@ import (
 //
 // reactor.C1. Only the loop's goroutine touches a conn, except the atomic fields.
 // reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
-// of them waits for an event that may never come.
+// of them waits for an event that may never come. Replies that the gate holds leave first: the peer may have closed only
+// its own direction.
 type conn struct {
 	loop *loop                // for the loop's goroutine
 	home atomic.Pointer[loop] // the same, for other goroutines (reactor.V1)
@@ -260,6 +261,16 @@ func (c *conn) discard() {
 func (c *conn) hangup() {
 	if c.waits() && c.isOpen() {
 		c.become(lifeOrphaned) // goOn closes it
+		return
+	}
+	c.part()
+}
+
+// part ends a connection whose peer has gone: at once, or after the replies that the gate holds (reactor.C2).
+func (c *conn) part() {
+	if len(c.out.marks) > 0 && c.life != lifeClosing {
+		c.hungUp = true
+		c.closeAfterOutput()
 		return
 	}
 	c.close()

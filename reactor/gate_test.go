@@ -73,6 +73,37 @@ func TestGateHoldsReplies(t *testing.T) {
 	})
 }
 
+// TestHeldRepliesAfterTheEnd: a client sends requests and closes its direction, and the gate holds the replies. The
+// client gets them when the gate opens, and then the end.
+func TestHeldRepliesAfterTheEnd(t *testing.T) {
+	eachLink(t, func(t *testing.T, backend Backend) {
+		for _, last := range []string{"PING", "HOLD"} { // HOLD waits for an event that may never come
+			gate := protocol.NewGate()
+			h, open := newTestHandler(), false
+			h.decided = func(turn uint64) {
+				if !open {
+					gate.Shut(turn)
+				}
+			}
+			r, addr := serveHandler(t, h, Options{Backend: backend, Gate: gate})
+			p := dial(t, addr)
+			p.send(command("ECHO", "a") + command(last))
+			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+			p.expectNothing(20 * time.Millisecond)
+			if n := r.Stats().Open; n != 1 {
+				t.Fatalf("%d connections while the replies wait", n)
+			}
+			h.mu.Lock()
+			open = true
+			gate.Open(math.MaxUint64)
+			h.mu.Unlock()
+			p.expect("$1\r\na\r\n" + map[string]string{"PING": "+OK\r\n", "HOLD": "+HELD\r\n"}[last])
+			p.expectEnd()
+			eventually(t, "Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
+		}
+	})
+}
+
 // hear adds n bytes to an output, posted with the mark turn.
 func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	before := o.bytes

@@ -214,7 +214,7 @@ func (h *netpollHost) inputServed() {
 // visit.
 func (h *netpollHost) takeInput() {
 	c := h.conn
-	if c.life == lifeClosed || c.isGone() || c.isHeld() && len(c.pending)-c.served >= heldBytes {
+	if c.life == lifeClosed || c.isGone() || c.hungUp || c.isHeld() && len(c.pending)-c.served >= heldBytes {
 		return
 	}
 	h.inputMu.Lock()

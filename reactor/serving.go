@@ -331,7 +331,7 @@ func (c *conn) goOn() {
 		}
 	}
 	if c.isGone() && !c.waits() {
-		c.close()
+		c.part()
 		return
 	}
 	if c.out.bytes > 0 && !c.out.blocked {
