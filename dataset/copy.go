@@ -194,8 +194,8 @@ func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db i
 		turn(func() { err = d.Scripts.Restore(source, false) })
 		return err
 	}}, t.copyOptions(size))
-	d.Loading.Active.Store(false)
 	turn(func() {
+		d.Loading.Active.Store(false) // in the turn after which clients are served again
 		if err != nil { // a partial copy is useless
 			d.Whole.EmptyAllKeepingSaves(d.Space)
 			d.Scripts.Clear()
@@ -249,8 +249,6 @@ func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func
 			d.Core.Do(func() { err = staged.Add(source) })
 			return err
 		}}, o)
-	d.Loading.Active.Store(false)
-	d.Loading.ServesOld.Store(false)
 	if err == nil {
 		d.Log.Notice("MASTER <-> REPLICA sync: Swapping active DB with loaded DB")
 	} else {
@@ -259,6 +257,8 @@ func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func
 		d.Log.Notice("MASTER <-> REPLICA sync: Discarding temporary DB in background")
 	}
 	d.Core.DoBetween(func() {
+		d.Loading.Active.Store(false) // in the turn after which clients are served again
+		d.Loading.ServesOld.Store(false)
 		if err == nil && !begin() {
 			err = errGivenUp // a server that was promoted meanwhile keeps its data
 		}
