@@ -17,8 +17,8 @@ import (
 //
 // reactor.C1. Only the loop's goroutine touches a conn, except the atomic fields.
 // reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
-// of them waits for an event that may never come. Replies that the gate holds leave first: the peer may have closed only
-// its own direction.
+// of them waits for an event that may never come. Replies that the gate holds leave first: the peer may have closed
+// only its own direction.
 type conn struct {
 	loop *loop                // for the loop's goroutine
 	home atomic.Pointer[loop] // the same, for other goroutines (reactor.V1)

@@ -25,8 +25,8 @@ import (
 // builds (make race, make invariants) move connections all the time, and these tests are made for them. In other builds
 // most connections stay.
 
-// A crowd is clients of one server that send pipelines until it stops. They know the reply to each request.
-type crowd struct {
+// A fleet is a group of clients of one server. They send pipelines until it stops. They know the reply to each request.
+type fleet struct {
 	*testing.T
 	s       *testkit.Server
 	refuses map[string]bool // codes of the errors that the server may reply
@@ -44,7 +44,7 @@ type crowd struct {
 	sent    atomic.Int64 // increments that they have sent
 }
 
-// A member is a client of a crowd that stays.
+// A member is a client of a fleet that stays.
 type member struct {
 	*respclient.Client
 	id    int
@@ -57,7 +57,7 @@ type member struct {
 func (m *member) counter() string { return fmt.Sprint("count:", m.id, ":", m.Conn().RemoteAddr()) }
 
 // visits is the counter of the clients that leave.
-func (c *crowd) visits() string { return "visits:" + c.s.Addr }
+func (c *fleet) visits() string { return "visits:" + c.s.Addr }
 
 // A step is a request, and the check of its reply.
 type step struct {
@@ -66,8 +66,8 @@ type step struct {
 	counts  bool // it increments the counter
 }
 
-// gather begins a crowd, and returns when it is busy.
-func gather(t *testing.T, s *testkit.Server, c *crowd, refuses ...string) *crowd {
+// gather begins a fleet, and returns when it is busy.
+func gather(t *testing.T, s *testkit.Server, c *fleet, refuses ...string) *fleet {
 	t.Helper()
 	c.T, c.s, c.stop, c.refuses = t, s, make(chan struct{}), map[string]bool{}
 	for _, code := range refuses {
@@ -90,8 +90,8 @@ func gather(t *testing.T, s *testkit.Server, c *crowd, refuses ...string) *crowd
 // A lost is the end of a connection or of the server.
 type lost struct{ error }
 
-// repeat calls round until the crowd stops or a round fails.
-func (c *crowd) repeat(round func() error) {
+// repeat calls round until the fleet stops or a round fails.
+func (c *fleet) repeat(round func() error) {
 	for {
 		select {
 		case <-c.stop:
@@ -108,8 +108,8 @@ func (c *crowd) repeat(round func() error) {
 	}
 }
 
-// goesOn returns after the crowd has done some rounds more.
-func (c *crowd) goesOn() {
+// goesOn returns after the fleet has done some rounds more.
+func (c *fleet) goesOn() {
 	c.Helper()
 	until := c.rounds.Load() + 100
 	testkit.Await(c, testkit.Slowly(20*time.Second), "the clients to get replies", func() bool {
@@ -118,7 +118,7 @@ func (c *crowd) goesOn() {
 }
 
 // round sends a pipeline and reads its replies.
-func (c *crowd) round(m *member) error {
+func (c *fleet) round(m *member) error {
 	var steps []step
 	for range 1 + m.rng.IntN(6) {
 		word := fmt.Sprintf("%d.%d", m.id, m.words)
@@ -175,7 +175,7 @@ func codeOf(v respclient.Value) string {
 
 // visit connects, sends a pipeline, and leaves before the replies have come. A client that closes only its own
 // direction gets all replies.
-func (c *crowd) visit(rng *rand.Rand) error {
+func (c *fleet) visit(rng *rand.Rand) error {
 	conn, err := net.Dial("tcp", c.s.Addr)
 	if err != nil {
 		return lost{err}
@@ -215,8 +215,8 @@ func (c *crowd) visit(rng *rand.Rand) error {
 	return nil
 }
 
-// end stops the crowd. It compares the server's data and counters with what the clients know.
-func (c *crowd) end() {
+// end stops the fleet. It compares the server's data and counters with what the clients know.
+func (c *fleet) end() {
 	c.Helper()
 	close(c.stop)
 	c.working.Wait()
@@ -279,7 +279,7 @@ func TestMovesDuringScripts(t *testing.T) {
 			s := testkit.Start(t, "--busy-reply-threshold", limit)
 			r := follows(t, s)
 			s.Do("MSET", "a", 0, "b", 0)
-			c := gather(t, s, &crowd{more: func(*member) step {
+			c := gather(t, s, &fleet{more: func(*member) step {
 				return step{request: []any{"MGET", "a", "b"}, check: func(v respclient.Value) error {
 					if len(v.Elems) != 2 {
 						return errors.New("not two values")
@@ -318,7 +318,7 @@ func TestMovesDuringFailovers(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
 	r := follows(t, s)
-	c := gather(t, s, &crowd{pauses: true}, "READONLY")
+	c := gather(t, s, &fleet{pauses: true}, "READONLY")
 	for range 2 {
 		for _, pair := range [][2]*testkit.Server{{s, r}, {r, s}} {
 			pair[0].Do("FAILOVER")
@@ -337,8 +337,8 @@ func TestMovesAtReplica(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
 	r := follows(t, s)
-	at := gather(t, s, &crowd{})
-	c := gather(t, r, &crowd{}, "READONLY", "LOADING")
+	at := gather(t, s, &fleet{})
+	c := gather(t, r, &fleet{}, "READONLY", "LOADING")
 	for range 4 {
 		r.Do("REPLICAOF", "127.0.0.1", s.Port)
 		r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
@@ -375,7 +375,7 @@ func TestMovesDuringClusterFailovers(t *testing.T) {
 		}
 		return err
 	})
-	c := gather(t, s, &crowd{pauses: true}, "MOVED", "CLUSTERDOWN", "READONLY")
+	c := gather(t, s, &fleet{pauses: true}, "MOVED", "CLUSTERDOWN", "READONLY")
 	for _, pair := range [][2]*testkit.Server{{s, r}, {r, s}} {
 		testkit.Until(t, testkit.Slowly(60*time.Second), "the replica takes over", func() error {
 			if v, err := pair[1].Ask("CLUSTER", "FAILOVER"); err != nil || v.Err() != nil {
@@ -402,7 +402,7 @@ func TestMovesWhileDiskIsFull(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", policy)
-			c := gather(t, s, &crowd{ends: policy == "always"}, "MISCONF")
+			c := gather(t, s, &fleet{ends: policy == "always"}, "MISCONF")
 			for range 3 {
 				limit := unix.Rlimit{Cur: 1000, Max: unix.RLIM_INFINITY}
 				if err := unix.Prlimit(s.PID, unix.RLIMIT_FSIZE, &limit, nil); err != nil {
@@ -435,7 +435,7 @@ func TestMovesWhileRepliesWait(t *testing.T) {
 	s := testkit.Start(t, "--repl-timeout", "600")
 	r := follows(t, s)
 	s.Do("CONFIG", "SET", "min-replicas-to-ack", 1, "ack-timeout", 600_000)
-	c := gather(t, s, &crowd{}, "UNCONFIRMED")
+	c := gather(t, s, &fleet{}, "UNCONFIRMED")
 	rng := rand.New(rand.NewPCG(35, 35))
 	for _, timeout := range []int{600_000, 30} {
 		s.Do("CONFIG", "SET", "ack-timeout", timeout)
@@ -477,7 +477,7 @@ func TestMovesDuringEviction(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "maxmemory", s.InfoInt("memory", "used_memory")+3_000_000)
 	value := strings.Repeat("v", 2000)
-	c := gather(t, s, &crowd{more: func(m *member) step {
+	c := gather(t, s, &fleet{more: func(m *member) step {
 		return step{request: []any{"SET", fmt.Sprint("filler:", m.id, ":", m.words), value, "EX", 10_000},
 			check: func(v respclient.Value) error { return testkit.Equal(v.Text, "OK") }}
 	}})
