@@ -196,7 +196,7 @@ func (t copyLoader) inPlace(turn func(func()), begin func() bool, done func(db i
 	}}, t.copyOptions(size))
 	turn(func() {
 		d.Loading.Active.Store(false) // in the turn after which clients are served again
-		if err != nil { // a partial copy is useless
+		if err != nil {               // a partial copy is useless
 			d.Whole.EmptyAllKeepingSaves(d.Space)
 			d.Scripts.Clear()
 			d.emptied = d.Follower.Following()
