@@ -454,7 +454,7 @@ func (m *Move) check() error {
 			return fmt.Errorf("a shard of %d nodes", len(members))
 		}
 	}
-	moved := map[int]bool{}
+	var moved [16384]bool
 	for _, s := range m.Steps {
 		if s.From < 0 || s.To < s.From || s.To >= 16384 {
 			return fmt.Errorf("a step of slots %d to %d", s.From, s.To)

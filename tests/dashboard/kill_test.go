@@ -118,7 +118,7 @@ func TestKilledAnywhere(t *testing.T) {
 	s.place(keys, servers...)
 	s.addProxy("proxy:1", "127.0.0.1:9")
 	rng := rand.New(rand.NewPCG(3, 4))
-	for round := range 3 * testkit.Scale() {
+	for round := range 2 * testkit.Scale() {
 		p := s.plan(record{"drain": fmt.Sprintf("g%d", round%2)})
 		if round%2 == 1 {
 			p = s.plan(record{"drain": "g1"})

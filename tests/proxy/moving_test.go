@@ -38,7 +38,7 @@ func TestRepliesWhileSlotsMove(t *testing.T) {
 					}
 				}
 			})
-			play(t, all, one, 20, 1500*testkit.Scale(), false)
+			play(t, all, one, 20, 1000*testkit.Scale(), false)
 			close(stop)
 			moving.Wait()
 			if moves.Load() == 0 {

@@ -163,7 +163,7 @@ func changeRoles(t *testing.T, other string) {
 	c.writers.loses = true
 	c.writers.start(c.nodes[0], 2)
 	changes := 0
-	for round := range 5 * testkit.Scale() {
+	for round := range 3 * testkit.Scale() {
 		for range 1 + rng.IntN(3) {
 			c.writers.await(int64(rng.IntN(400)))
 			what := c.change()

@@ -92,7 +92,7 @@ func TestFailover(t *testing.T) {
 			nodes := []*testkit.Server{a, b}
 			c := startCounters(t, a, b)
 			began := time.Now()
-			rounds := 4 * testkit.Scale()
+			rounds := 3 * testkit.Scale()
 			for round := range rounds {
 				primary, other := nodes[round%2], nodes[1-round%2]
 				online(t, primary)

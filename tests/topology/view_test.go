@@ -97,7 +97,7 @@ func TestBackgroundSaveIsOneInstant(t *testing.T) {
 	s, r := testkit.Start(t, "--rdb-key-save-delay", "-2"), newReader(t)
 	c := prepare(t, s)
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
-	rounds, overlaps := 12*testkit.Scale(), 0
+	rounds, overlaps := 8*testkit.Scale(), 0
 	for round := range rounds {
 		play(t, c, mark(round, "BGSAVE"))
 		if s.Info("persistence")["rdb_bgsave_in_progress"] == "1" {
