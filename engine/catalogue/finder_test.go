@@ -21,7 +21,7 @@ import (
 )
 
 // TestFinder compares the key finder with the handlers, in random calls of all rows. It makes SPINDLE_FINDER_CALLS
-// calls, or 200,000.
+// calls, or 60,000.
 //
 // - Spec.AppendKeys finds each key that a call looks up, even if it returns an error.
 // - It gives a key that the call changes a flag of writing.
@@ -32,7 +32,7 @@ func TestFinder(t *testing.T) {
 	if !invariant.Enabled {
 		t.Skip("searches for keys are reported in builds that check: go test -tags invariants")
 	}
-	calls := 200_000
+	calls := 60_000
 	if n, err := strconv.Atoi(os.Getenv("SPINDLE_FINDER_CALLS")); err == nil {
 		calls = n
 	}
