@@ -188,7 +188,8 @@ func TestTableBesideSlowReader(t *testing.T) {
 	if n, err := io.CopyN(io.Discard, c.Reader(), each); err != nil {
 		t.Fatalf("%d bytes: %v", n, err)
 	}
-	ask(4)
+	deaf := ask(4)
+	defer deaf.Close() // only the proxy ends the connection before
 	p.Do("CONFIG", "SET", "proxy-timeout", 5000)
 	moves(16382)
 	p.AwaitLog(testkit.Slowly(time.Minute), "a new table waits for its calls")
