@@ -53,6 +53,7 @@ type upstream struct {
 	retiring bool                 // it is closed when its calls are answered
 	old      bool                 // it has refused HELLO 3: replies to RESP3 clients get their form here (form.go)
 	scripts  map[*script]struct{} // that the server got on it (proxy.L1)
+	goneAt   int64      // since when its blocked command waits in vain, ns of the worker's clock; 0: it does not
 }
 
 type upstreamState uint8
@@ -86,7 +87,7 @@ type call struct {
 	slot    int32    // -1: none
 	tries   uint8
 	fixed   bool // it is for this connection: never sent elsewhere
-	patient bool // it may block: no deadline
+	patient bool // it may block: it has no deadline while its server answers others, and serves its slot
 	byHash  bool // it is EVALSHA
 }
 

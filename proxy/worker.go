@@ -359,7 +359,9 @@ func (w *worker) endSilent() (busy bool) {
 			continue
 		}
 		busy = true
-		if c := u.calls.at(0); !c.patient && (w.clock-max(c.at, u.heardAt))/1e6 > limit {
+		if c := u.calls.at(0); c.patient && u.isForsaken(limit) {
+			u.cut(errTimeout(u.at, limit))
+		} else if !c.patient && (w.clock-max(c.at, u.heardAt))/1e6 > limit {
 			w.breaker(u.at).failed(now)
 			w.breaker(u.at).silent = true
 			u.cut(errTimeout(u.at, limit))
@@ -373,6 +375,20 @@ func (w *worker) endSilent() (busy bool) {
 // forgive takes a time in which this loop did not run, in ns, from the silence of the servers. Their bytes may have
 // arrived meanwhile and are not read yet. A stopped proxy would otherwise blame them all.
 func (w *worker) forgive(stopped int64) {
+// isForsaken reports whether a blocked command has waited for limit ms at a server that does not answer others, or that
+// does not serve the command's slot any more. A table of the product would wait for it for ever (proxy.M1).
+func (u *upstream) isForsaken(limit int64) bool {
+	s := u.owner
+	if s == nil || s.pin != u || !u.w.breaker(u.at).silent && !s.isAway() {
+		u.goneAt = 0
+		return false
+	}
+	if u.goneAt == 0 {
+		u.goneAt = u.w.clock
+	}
+	return (u.w.clock-u.goneAt)/1e6 > limit
+}
+
 	if stopped <= 0 {
 		return
 	}
@@ -382,6 +398,9 @@ func (w *worker) forgive(stopped int64) {
 		}
 	}
 }
+			if u.goneAt > 0 {
+				u.goneAt = min(w.clock, u.goneAt+stopped)
+			}
 
 // scriptLimit is how long a script may hold a shared connection, in ms.
 const scriptLimit = 100

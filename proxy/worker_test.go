@@ -9,6 +9,7 @@ import (
 	"spindle/internal/setting"
 	"spindle/protocol"
 	"spindle/protocol/scan"
+	"spindle/proxy/topology"
 )
 
 // A verdict is a taker that notes the error.
@@ -52,5 +53,42 @@ func TestSilence(t *testing.T) {
 	}
 	if least := int(limit/tick) / 2; looks < least {
 		t.Errorf("the server is given up after %d looks, want at least %d", looks, least)
+	}
+}
+
+// TestBlockedAtAStoppedServer: a blocked command ends if its server has stopped to answer others, or if its slot has
+// another primary for longer than proxy-timeout. Otherwise it waits for as long as it likes.
+func TestBlockedAtAStoppedServer(t *testing.T) {
+	for name, how := range map[string]struct{ silent, replaced bool }{"a server that answers": {},
+		"a stopped one": {silent: true}, "one that was replaced": {replaced: true}} {
+		t.Run(name, func(t *testing.T) {
+			c := newPacing(t)
+			s, u := c.s, c.dial(c.s.access)
+			static := topology.NewStatic(16)
+			use := func(primary string) {
+				if err := static.Set([]*topology.Shard{{ID: "g", Primary: primary}}, make([]uint16, 16)); err != nil {
+					t.Fatal(err)
+				}
+				c.w.topology = static.Current()
+			}
+			use(u.at)
+			u.owner, s.pin, s.pinned, s.unpinning = s, u, 3, true
+			u.push(call{s: s, number: s.expect(), slot: 3, patient: true, to: (*unblocked)(s)}, encode("BLPOP", "k", "0"))
+			pass := func() {
+				for range 2 * c.w.p.settings.Timeout.Get() / tick.Milliseconds() {
+					c.pass(tick)
+					c.w.endSilent()
+				}
+			}
+			if pass(); u.state == down {
+				t.Fatal("a blocked command has a deadline")
+			}
+			if c.w.breaker(u.at).silent = how.silent; how.replaced {
+				use("127.0.0.1:3")
+			}
+			if pass(); (u.state == down) != (how.silent || how.replaced) || (s.owed.n == 0) != (u.state == down) {
+				t.Errorf("ended: %v, replies owed: %d", u.state == down, s.owed.n)
+			}
+		})
 	}
 }
