@@ -102,6 +102,12 @@ func TestFollow(t *testing.T) {
 				t.Errorf("slot %d is %+v, want %+v", slot, table.Slots[slot], want)
 			}
 		}
+		// Another entry is newer than the refused one. The table of both is not confirmed as the refused one's.
+		bad := commit(t, s, Write{Key: "/s/shop/slots", Value: []byte(`{"schema":"spindle.slots/2"}`)})
+		commit(t, s, shop(t)[2])
+		if table = next(t, tables, 0); table.Revision >= bad {
+			t.Errorf("a table without revision %d has revision %d", bad, table.Revision)
+		}
 		for value, reason := range map[string]string{
 			`{"schema":"spindle.slots/1","slots":16384,"ranges":[{"from":0`: "no JSON",
 			`{"schema":"spindle.slots/0","slots":16384,"ranges":[]}`:        "spindle.slots/0",

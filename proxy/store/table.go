@@ -3,12 +3,14 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 )
 
 // A Table is the part of a product that a proxy needs. It does not change once made.
 type Table struct {
-	// Revision is the revision of the newest entry in the table. A proxy confirms it.
+	// Revision is the revision of the newest entry in the table, and less than that of an entry that was refused. A proxy
+	// confirms it.
 	Revision  int64
 	Product   Product
 	Sentinels *Sentinels        // nil if no Sentinels watch the groups
@@ -27,15 +29,19 @@ type Slot struct {
 //
 // store.V1. If an entry is refused, the last valid entry of its key stays in force.
 // store.V2. A table is complete: each group that its slots name exists.
+// store.V3. While an entry is refused, tables have older revisions than that entry. A proxy that acts on an older entry
+// so confirms no move of the newer one.
 type view struct {
 	root    string // with the last slash
 	entries map[string]Checked
 	newest  map[string]int64 // revisions of entries, by key
+	refused map[string]int64 // revisions of the entries that are refused now, by key
 	latest  int64            // the latest revision of the changes, including deletions
 }
 
 func newView(root string) *view {
-	return &view{root: root, entries: map[string]Checked{}, newest: map[string]int64{}}
+	return &view{root: root, entries: map[string]Checked{}, newest: map[string]int64{},
+		refused: map[string]int64{}}
 }
 
 // typeOf returns an empty entry of the type that belongs under a key. It returns nil for a key that tables do not need.
@@ -62,6 +68,7 @@ func (v *view) take(c Change) (relevant bool, problems []error) {
 		if into == nil {
 			continue
 		}
+		delete(v.refused, e.Key)
 		if e.Value == nil {
 			relevant = v.forget(e.Key, e.Revision) || relevant
 			continue
@@ -72,12 +79,14 @@ func (v *view) take(c Change) (relevant bool, problems []error) {
 		}
 		if err := v.decode(e, into); err != nil {
 			problems = append(problems, err)
+			v.refused[e.Key] = e.Revision
 			continue
 		}
 		v.entries[e.Key], v.newest[e.Key] = into, e.Revision
 		v.latest, relevant = max(v.latest, e.Revision), true
 	}
 	if c.Reset {
+		maps.DeleteFunc(v.refused, func(key string, _ int64) bool { return !there[key] })
 		for key := range v.entries {
 			if !there[key] {
 				relevant = v.forget(key, c.Revision) || relevant
@@ -125,6 +134,9 @@ func (v *view) table() (*Table, error) {
 		return nil, errNoProduct
 	}
 	t := &Table{Revision: v.latest, Product: *product, Groups: map[string]*Group{}}
+	for _, revision := range v.refused {
+		t.Revision = min(t.Revision, revision-1)
+	}
 	t.Sentinels, _ = v.entries[v.root+"sentinels"].(*Sentinels)
 	for _, e := range v.entries {
 		if g, ok := e.(*Group); ok {
