@@ -177,7 +177,8 @@ func (h *hub) at(w *worker, f func()) {
 	reactor.Run(w.loop, f)
 }
 
-// follow has topics that are held at all shards held at those of m. A map without shards changes nothing.
+// follow has topics that are held at all shards held at those of m, and sharded channels at the shard of their slot. A
+// map without shards changes nothing.
 func (h *hub) follow(m *topology.Map) {
 	if len(m.Shards) == 0 {
 		return
@@ -188,6 +189,9 @@ func (h *hub) follow(m *topology.Map) {
 		now[s.Primary] = s.Primary != ""
 	}
 	for _, t := range h.topics {
+		if t.kind == shardKind {
+			h.followSlot(t)
+		}
 		if !h.everywhere(t.topicName) {
 			continue
 		}
@@ -203,6 +207,22 @@ func (h *hub) follow(m *topology.Map) {
 		}
 		t.settle()
 	}
+}
+
+// followSlot takes a sharded channel to the shard of its slot. A plain server does not tell that a slot has moved.
+func (h *hub) followSlot(t *topic) {
+	index := h.of.Owner(h.w.p.table().Hasher.Slot([]byte(t.name)))
+	if index < 0 || h.of.Shards[index].Primary == "" {
+		return
+	}
+	at := h.of.Shards[index].Primary
+	h.hold(t, at)
+	for _, l := range append([]*link(nil), t.links...) {
+		if l.key.at != at {
+			l.release(t)
+		}
+	}
+	t.settle()
 }
 
 // join adds a listener. at is the shard's address, of a sharded channel. On the hub's loop.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/internal/slots"
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
@@ -200,6 +201,29 @@ func TestMessagesOverGroups(t *testing.T) {
 	fresh.Do("PUBLISH", "news", "of the new group")
 	hears(t, channel, "[message news of the new group]")
 	hears(t, pattern, "[pmessage n* news of the new group]")
+}
+
+// TestShardChannelsOverGroups: a sharded channel follows its slot to another group, though plain servers do not tell that
+// a slot has moved.
+func TestShardChannelsOverGroups(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 2, 1)
+	p := all.proxies[0]
+	slot := slots.Of([]byte("room"))
+	from := int(slot) * 2 / slots.Count
+	c := p.Dial()
+	expect(t, c, "[ssubscribe room 1]", "SSUBSCRIBE", "room")
+	expect(t, p.Dial(), "1", "SPUBLISH", "room", "a")
+	hears(t, c, "[smessage room a]")
+	d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": []map[string]any{
+		{"from": slot, "to": slot, "source": "g" + strconv.Itoa(from), "target": "g" + strconv.Itoa(1-from)}}})
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the subscription has moved", func() error {
+		count := func(i int) string { return show(all.shards[i].Do("PUBSUB", "SHARDNUMSUB", "room")) }
+		return testkit.Equal(count(from)+count(1-from), "[room 0][room 1]")
+	})
+	expect(t, p.Dial(), "1", "SPUBLISH", "room", "b")
+	hears(t, c, "[smessage room b]")
 }
 
 // TestShardChannelAgain: a client unsubscribes from a sharded channel, and another subscribes to it at once. The proxy
