@@ -152,6 +152,12 @@ func (s *session) serveRare(q *protocol.Request, raw []byte) bool {
 	if s.tx != nil {
 		return s.queue(pl, q, raw)
 	}
+	if s.pin != nil && (pl.Class == route.Split || pl.Class == route.All) { // keys of the pin's slot too: proxy.T3
+		if !s.wait() {
+			return false
+		}
+		s.barrier = true
+	}
 	switch pl.Class {
 	case route.Local:
 		return s.serveLocal(q, raw)

@@ -243,3 +243,21 @@ func TestOrderOfScripts(t *testing.T) {
 		}
 	}
 }
+
+// TestOrderBesideWatch: requests on a watched key's slot run on a connection of their own. A request that is cut by slot
+// does not overtake them, nor they it.
+func TestOrderBesideWatch(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 1)
+	c := all.proxies[0].Dial()
+	expect(t, c, "OK", "WATCH", "a")
+	long := strings.Repeat("x", 8<<20)
+	replies, err := c.Pipeline([]any{"SET", "a", long}, []any{"MSET", "a", "1", "b", "1", "c", "1"},
+		[]any{"APPEND", "a", "2"}, []any{"GET", "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := replies[3]; v.Text != "12" {
+		t.Errorf("SET, MSET and APPEND leave %.40v", v)
+	}
+}
