@@ -20,6 +20,13 @@ var rightProbes = map[string][]byte{
 	"config|get":     encode("CONFIG", "GET", ""),
 	"config|set":     encode("CONFIG", "SET", "", ""),
 
+	"pubsub":               encode("PUBSUB", "NUMPAT"), // servers before Redis 7 have no rows for its subcommands
+	"pubsub|channels":      encode("PUBSUB", "CHANNELS", "-"),
+	"pubsub|numsub":        encode("PUBSUB", "NUMSUB"),
+	"pubsub|numpat":        encode("PUBSUB", "NUMPAT"),
+	"pubsub|shardchannels": encode("PUBSUB", "SHARDCHANNELS", "-"),
+	"pubsub|shardnumsub":   encode("PUBSUB", "SHARDNUMSUB"),
+
 	"slowlog|get":     encode("SLOWLOG", "GET", "0"),
 	"slowlog|len":     encode("SLOWLOG", "LEN"),
 	"slowlog|reset":   encode("SLOWLOG", "GET", "0"), // RESET would reset the shard's

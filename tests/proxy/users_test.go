@@ -147,7 +147,7 @@ func TestStrangers(t *testing.T) {
 	for _, request := range [][]any{{"GET", "a"}, {"MGET", "a", "b", "c"}, {"PING"}, {"DBSIZE"}, {"SUBSCRIBE", "x"},
 		{"SCAN", "0"}, {"HELLO", 3}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", 100_000},
 		{"CLIENT", "UNPAUSE"}, {"CLIENT", "UNBLOCK", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "proxy-timeout", 1},
-		{"CONFIG", "RESETSTAT"}} {
+		{"CONFIG", "RESETSTAT"}, {"PUBSUB", "CHANNELS"}, {"PUBSUB", "SHARDCHANNELS"}} {
 		if v := ask(t, c, request...); !strings.HasPrefix(v.Text, "NOAUTH") {
 			t.Errorf("%v of a stranger: %v", request, v)
 		}
