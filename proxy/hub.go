@@ -98,7 +98,7 @@ type link struct {
 	d       reactor.Direct // nil: it is not up
 	scan    scan.Scanner
 	part    []byte
-	greets  int // replies to greetings that are still to come
+	greets  bool // the shard has yet to accept the user; nothing is asked before
 	topics  map[topicName]*held
 	asked   []*held        // subscribe requests without a reply, in order
 	leaving map[string]int // sharded channels: our SUNSUBSCRIBE without a confirmation
@@ -274,7 +274,7 @@ func (h *hub) hold(t *topic, at string) {
 // release takes a topic from a link. The last one closes the link.
 func (l *link) release(t *topic) {
 	l.forget(t)
-	if l.d != nil {
+	if l.d != nil && !l.greets {
 		l.d.Append(encode(kindWords[t.kind].unsubscribe, t.name))
 		if t.kind == shardKind {
 			if l.leaving == nil {
@@ -432,30 +432,36 @@ func (l *link) Up(d reactor.Direct) {
 		if k.user == "" {
 			words = []string{"AUTH", k.password}
 		}
-		l.greets++
+		l.greets = true
 		d.Append(encode(words...))
+		l.limit(func() bool { return l.greets })
+		return
 	}
+	l.askAll()
+}
+
+func (l *link) askAll() {
 	l.asked = nil
 	for _, t := range l.topics {
 		l.ask(t)
 	}
 }
 
-// ask subscribes to a topic, if the connection is up. Otherwise Up does.
+// ask subscribes to a topic, if the connection is up and its user accepted. Otherwise askAll does.
 func (l *link) ask(t *held) {
-	if l.d != nil {
+	if l.d != nil && !l.greets {
 		l.asked = append(l.asked, t)
 		l.d.Append(encode(kindWords[t.kind].subscribe, t.name))
-		l.limit(t)
+		l.limit(func() bool { return l.topics[t.topicName] == t && !t.confirmed })
 	}
 }
 
-// limit closes the connection if the shard does not confirm a topic in time.
-func (l *link) limit(t *held) {
+// limit closes the connection if it still waits for a reply of the shard after proxy-timeout.
+func (l *link) limit(waits func() bool) {
 	d := l.d
 	time.AfterFunc(time.Duration(l.hub.w.p.settings.Timeout.Get())*time.Millisecond, func() {
 		l.hub.run(func() {
-			if l.d == d && l.topics[t.topicName] == t && !t.confirmed {
+			if l.d == d && waits() {
 				d.Close(false)
 			}
 		})
@@ -482,12 +488,19 @@ func (l *link) Received(p []byte) {
 
 // take handles one message, confirmation or error.
 func (l *link) take(p []byte) {
-	if l.greets > 0 {
-		l.greets--
-		return // a failure shows in what follows
-	}
-	if p[0] == '-' {
+	switch greets, failed := l.greets, p[0] == '-'; {
+	case failed && isCrowded(errorOf(p)):
+		l.d.Close(false) // later tries again
+		return
+	case failed && greets:
+		l.deny(errorOf(p))
+		return
+	case failed:
 		l.refused(p)
+		return
+	case greets:
+		l.greets = false
+		l.askAll()
 		return
 	}
 	words := stringsIn(p)
@@ -540,7 +553,22 @@ func (l *link) refused(p []byte) {
 		l.move(held)
 		return
 	}
-	t := held.topic
+	l.refuse(held.topic, err)
+}
+
+// deny refuses all topics of a link whose user the shard does not accept. Without that they would be the default
+// user's.
+func (l *link) deny(err *protocol.Error) {
+	for len(l.topics) > 0 {
+		for _, held := range l.topics {
+			l.refuse(held.topic, err)
+			break
+		}
+	}
+}
+
+// refuse ends a topic that its user may not hear.
+func (l *link) refuse(t *topic, err *protocol.Error) {
 	l.forget(t)
 	for _, j := range t.waiting {
 		j.s.on(func() { j.s.answerOr(j.number, nil, err) })
@@ -559,7 +587,7 @@ func (l *link) refused(p []byte) {
 
 // Down implements reactor.Sink.
 func (l *link) Down(error) {
-	l.d, l.part, l.greets, l.asked, l.leaving = nil, nil, 0, nil, nil
+	l.d, l.part, l.greets, l.asked, l.leaving = nil, nil, false, nil, nil
 	l.scan = scan.Scanner{}
 	if l.closing {
 		return

@@ -287,7 +287,7 @@ func mayMove(refusal scan.Refusal) bool {
 // has to see that.
 func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refusal, err *protocol.Error) bool {
 	t, w := s.tx, s.w
-	if err == nil && !mayMove(refusal) || t.watched || t.bytes > transactionMost {
+	if err == nil && !mayMove(refusal) || t.watched || t.bytes > transactionMost || u != nil && u.denied {
 		return false
 	}
 	now := w.now()
@@ -730,7 +730,8 @@ func (s *session) lost(u *upstream, _ *protocol.Error) {
 	}
 	t := s.tx
 	switch {
-	case t != nil && t.placed && !t.watched && !t.ended && !t.broken && t.bytes <= transactionMost && !s.closed:
+	case t != nil && t.placed && !t.watched && !t.ended && !t.broken && t.bytes <= transactionMost && !s.closed &&
+		!u.denied:
 		s.startAgain(0)
 		return
 	case t != nil:

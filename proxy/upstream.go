@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"math"
+	"strings"
 
 	"spindle/internal/invariant"
 	"spindle/protocol"
@@ -11,16 +13,20 @@ import (
 
 // An upstream is one connection to a server, on one loop. Many sessions share it, or one has it for itself.
 //
-//	        Dial              Up                        Down: calls that may have run fail, others are sent again
-//	idle ─────────▶ opening ─────▶ up ────────────────▶ down
-//	                   │ refused: all calls are sent again, or fail
-//	                   └─────────────────────────────▶ down
+//	        Dial            Up               accepted      Down: calls that may have run fail, others are sent again
+//	idle ────────▶ opening ────▶ greeting ───────────▶ up ────────▶ down
+//	                  │ refused:     │ AUTH or SELECT is refused: all calls fail
+//	                  │              └───────────────────────────▶ down
+//	                  │ all calls are sent again, or fail
+//	                  └──────────────────────────────────────────▶ down
 //
 // proxy.U1. Replies come in the order of calls. Each belongs to the oldest call.
 // proxy.U2. A reply that no call asked for, one that is no RESP, and one that is too long end the connection. The calls
 // on it fail; none gets bytes that belong to another.
 // proxy.U3. kept holds the bytes of the calls, so that a call which has not run can be sent elsewhere (proxy.P3). A
 // call may have run once the kernel has taken a byte of it.
+// proxy.U4. No call leaves before the server has accepted the connection's user and database. It would run as the default
+// user, or in database 0. A connection without either skips the state greeting.
 type upstream struct {
 	w      *worker
 	access *access
@@ -47,19 +53,24 @@ type upstream struct {
 	waiting  []*session // held because it is full
 	slow     *session   // that does not read: nothing is read from the connection meanwhile (proxy.O4)
 	pausedAt int64      // since when, ns of the worker's clock
+	goneAt   int64      // since when its blocked command waits in vain, ns of the worker's clock; 0: it does not
 	long     int        // bytes of the calls that are not in kept
 	figure   *shardFigure
 	answered bool                 // the server has answered a call
 	retiring bool                 // it is closed when its calls are answered
 	old      bool                 // it has refused HELLO 3: replies to RESP3 clients get their form here (form.go)
 	scripts  map[*script]struct{} // that the server got on it (proxy.L1)
-	goneAt   int64      // since when its blocked command waits in vain, ns of the worker's clock; 0: it does not
+
+	proofs int    // replies to AUTH and SELECT that are still to come (proxy.U4)
+	greets uint64 // bytes of the greeting, with which the connection begins
+	denied bool   // the server has refused AUTH or SELECT: no call is sent again
 }
 
 type upstreamState uint8
 
 const (
 	opening upstreamState = iota
+	greeting
 	up
 	down
 )
@@ -139,24 +150,62 @@ func (u *upstream) Up(d reactor.Direct) {
 		d.Close(false)
 		return
 	}
-	u.d, u.state = d, up
-	at := u.head
-	for i := range u.calls.n {
-		c := u.calls.at(i)
-		if c.long != nil {
-			d.Share(c.long)
-			continue
-		}
-		d.Append(u.kept[at : at+c.size])
-		at += c.size
-	}
+	u.d, u.state = d, greeting
+	u.send(0, u.greets)
 	if b := u.w.breaker(u.at); !b.silent {
 		b.closed()
 	}
+	if u.proofs == 0 {
+		u.accept()
+	}
+}
+
+// accept sends the calls that have waited for the greeting.
+func (u *upstream) accept() {
+	u.state = up
+	u.send(u.greets, math.MaxUint64)
 	if u.owner != nil {
 		u.owner.countBlocked()
 	}
 }
+
+// send sends the calls that begin at byte from or later, and before byte to.
+func (u *upstream) send(from, to uint64) {
+	at := u.head
+	for i := range u.calls.n {
+		c := u.calls.at(i)
+		is := c.start >= from && c.start < to
+		switch {
+		case c.long == nil:
+			if is {
+				u.d.Append(u.kept[at : at+c.size])
+			}
+			at += c.size
+		case is:
+			u.d.Share(c.long)
+		}
+	}
+}
+
+// A proof takes the reply to AUTH or SELECT of a greeting (proxy.U4).
+type proof struct{}
+
+func (proof) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	switch {
+	case err != nil: // the connection is down
+	case refusal == scan.NotRefused:
+		if u.proofs--; u.proofs == 0 {
+			u.accept()
+		}
+	default:
+		err := errorOf(p)
+		u.denied = !isCrowded(err)
+		u.end(err)
+	}
+}
+
+// isCrowded reports whether a server has refused a connection because it has too many clients.
+func isCrowded(err *protocol.Error) bool { return strings.HasPrefix(err.Text, "max number of clients") }
 
 // Received implements reactor.Sink.
 func (u *upstream) Received(p []byte) {
@@ -377,7 +426,7 @@ func (u *upstream) close() {
 
 func (u *upstream) end(err *protocol.Error) {
 	written := u.written()
-	if u.state == up {
+	if u.state == up || u.state == greeting {
 		u.d.Abandon() // what counts as not sent must not leave any more
 		u.d.Close(false)
 	}
@@ -423,7 +472,7 @@ func (u *upstream) over(err *protocol.Error, written uint64) {
 				c.s.closed = true
 			}
 			u.drop()
-		case c.start >= written && !c.fixed && u.w.again(u, c, err):
+		case c.start >= written && !c.fixed && !u.denied && u.w.again(u, c, err):
 		default:
 			taken := u.drop()
 			text := err

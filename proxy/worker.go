@@ -273,16 +273,18 @@ func (w *worker) greet(u *upstream) {
 	}
 	if id.password != "" || id.user != "" {
 		if id.user == "" {
-			say(ignored{}, "AUTH", id.password)
+			say(proof{}, "AUTH", id.password)
 		} else {
-			say(ignored{}, "AUTH", id.user, id.password)
+			say(proof{}, "AUTH", id.user, id.password)
 		}
+		u.proofs++
 	}
 	if id.resp3 {
 		say(spoken{}, "HELLO", "3")
 	}
 	if id.db != 0 {
-		say(ignored{}, "SELECT", itoa(id.db))
+		say(proof{}, "SELECT", itoa(id.db))
+		u.proofs++
 	}
 	if u.own {
 		u.push(call{to: (*numbered)(u), slot: -1, fixed: true}, encode("CLIENT", "ID"))
@@ -300,9 +302,10 @@ func (w *worker) greet(u *upstream) {
 	} else if a.listens {
 		u.push(call{to: hotTracks{}, slot: -1, fixed: true}, trackingOn)
 	}
+	u.greets = u.sent
 }
 
-// ignored is a taker of replies that do not matter: a failure shows in those that follow.
+// ignored is a taker of replies that do not matter: a failure shows in those that follow. AUTH and SELECT have proof.
 type ignored struct{}
 
 func (ignored) take(*upstream, *call, []byte, scan.Refusal, *protocol.Error) {}
@@ -372,9 +375,6 @@ func (w *worker) endSilent() (busy bool) {
 	return busy
 }
 
-// forgive takes a time in which this loop did not run, in ns, from the silence of the servers. Their bytes may have
-// arrived meanwhile and are not read yet. A stopped proxy would otherwise blame them all.
-func (w *worker) forgive(stopped int64) {
 // isForsaken reports whether a blocked command has waited for limit ms at a server that does not answer others, or that
 // does not serve the command's slot any more. A table of the product would wait for it for ever (proxy.M1).
 func (u *upstream) isForsaken(limit int64) bool {
@@ -389,18 +389,21 @@ func (u *upstream) isForsaken(limit int64) bool {
 	return (u.w.clock-u.goneAt)/1e6 > limit
 }
 
+// forgive takes a time in which this loop did not run, in ns, from the silence of the servers. Their bytes may have
+// arrived meanwhile and are not read yet. A stopped proxy would otherwise blame them all.
+func (w *worker) forgive(stopped int64) {
 	if stopped <= 0 {
 		return
 	}
 	for u := range w.ups {
 		if u.calls.n > 0 {
 			u.heardAt = min(w.clock, max(u.calls.at(0).at, u.heardAt)+stopped)
-		}
-	}
-}
 			if u.goneAt > 0 {
 				u.goneAt = min(w.clock, u.goneAt+stopped)
 			}
+		}
+	}
+}
 
 // scriptLimit is how long a script may hold a shared connection, in ms.
 const scriptLimit = 100

@@ -76,6 +76,89 @@ func TestUsers(t *testing.T) {
 	}
 }
 
+// TestDeletedUser: after the shards have lost a user, its clients' requests do not run as the default user, which may do
+// more. Each request reads the shard's error. A subscriber is disconnected, as at a server.
+func TestDeletedUser(t *testing.T) {
+	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := startTier(t, redis, 0, 1)
+			for _, s := range all.shards {
+				s.Do("ACL", "SETUSER", "guest", "on", ">word", "~*", "&news", "+@all", "-set")
+			}
+			p := all.proxies[0]
+			c, listener := p.Dial(), p.Dial()
+			expect(t, c, "OK", "AUTH", "guest", "word")
+			expect(t, listener, "OK", "AUTH", "guest", "word")
+			expect(t, listener, "[subscribe news 1]", "SUBSCRIBE", "news")
+			if v := ask(t, c, "SET", "a", "1"); !strings.HasPrefix(v.Text, "NOPERM") {
+				t.Errorf("SET of a user without the right: %v", v)
+			}
+			for _, s := range all.shards {
+				s.Do("ACL", "DELUSER", "guest")
+			}
+			for _, key := range spread {
+				for _, request := range [][]any{{"SET", key, "1"}, {"MSET", key, "1", key + "2", "1"},
+					{"BLPOP", key, 1}, {"PUBLISH", "news", "1"}, {"SUBSCRIBE", "secret"}, {"DBSIZE"}, {"SCAN", 0}} {
+					if v := ask(t, c, request...); v.Err() == nil {
+						t.Errorf("%v of a deleted user: %v", request, v)
+					}
+				}
+			}
+			expect(t, c, "OK", "MULTI")
+			if v := ask(t, c, "SET", "a", "1"); v.Err() == nil {
+				t.Errorf("SET in MULTI of a deleted user: %v", v)
+			}
+			if v := ask(t, c, "EXEC"); !strings.HasPrefix(v.Text, "EXECABORT") {
+				t.Errorf("EXEC of a deleted user: %v", v)
+			}
+			if n := ask(t, p.Dial(), "DBSIZE").Int; n != 0 {
+				t.Errorf("a deleted user has written %d keys", n)
+			}
+			if v, err := listener.Receive(); err == nil {
+				t.Errorf("the subscriber reads %v", v)
+			}
+			if v := ask(t, c, "AUTH", "guest", "word"); !strings.HasPrefix(v.Text, "WRONGPASS") {
+				t.Errorf("AUTH of a deleted user: %v", v)
+			}
+			expect(t, c, "OK", "AUTH", "default", "any")
+			expect(t, c, "OK", "SET", "a", "1")
+		})
+	}
+}
+
+// TestDatabaseMissingAtAShard: a shard that lacks a client's database refuses its requests. They do not run in database
+// 0.
+func TestDatabaseMissingAtAShard(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 1, 1)
+	small := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--databases", "2"}})
+	d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "small", "primary": small.Addr})
+	d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": []map[string]any{
+		{"from": 0, "to": 8191, "source": "g0", "target": "small"}}})
+	testkit.Until(t, testkit.Slowly(time.Minute), "the slots are moved", func() error {
+		return testkit.Equal(fmt.Sprint(d.ask("GET", "/v1/products/shop/move", nil)["state"]), "done")
+	})
+	var c *respclient.Client
+	testkit.Until(t, testkit.Slowly(10*time.Second), "a client asks the shard that has the database", func() error {
+		c = all.proxies[0].Dial()
+		return ask(t, c, "SELECT", 5).Err()
+	})
+	written := 0
+	for _, key := range spread {
+		if v := ask(t, c, "SET", key, "1"); v.Text == "OK" {
+			written++
+		} else if !strings.Contains(v.Text, "DB index is out of range") {
+			t.Errorf("SET %s: %v", key, v)
+		}
+	}
+	if here, there := all.shards[0].Info("keyspace")["db5"], small.Info("keyspace")["db0"]; there != "" || written == 0 ||
+		!strings.HasPrefix(here, fmt.Sprintf("keys=%d,", written)) {
+		t.Errorf("%d keys are written; db5 has %q, and database 0 of the small shard %q", written, here, there)
+	}
+}
+
 // TestWaitWithoutMulti: WAIT also counts replicas for a user without the right to MULTI or EXEC. It blocks no other
 // client of that user.
 func TestWaitWithoutMulti(t *testing.T) {
