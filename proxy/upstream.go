@@ -25,8 +25,8 @@ import (
 // on it fail; none gets bytes that belong to another.
 // proxy.U3. kept holds the bytes of the calls, so that a call which has not run can be sent elsewhere (proxy.P3). A
 // call may have run once the kernel has taken a byte of it.
-// proxy.U4. No call leaves before the server has accepted the connection's user and database. It would run as the default
-// user, or in database 0. A connection without either skips the state greeting.
+// proxy.U4. No call leaves before the server has accepted the connection's user and database. It would run as the
+// default user, or in database 0. A connection without either skips the state greeting.
 type upstream struct {
 	w      *worker
 	access *access
@@ -53,7 +53,7 @@ type upstream struct {
 	waiting  []*session // held because it is full
 	slow     *session   // that does not read: nothing is read from the connection meanwhile (proxy.O4)
 	pausedAt int64      // since when, ns of the worker's clock
-	goneAt   int64      // since when its blocked command waits in vain, ns of the worker's clock; 0: it does not
+	goneAt   int64      // since when its blocked command is forsaken, ns of the worker's clock; 0: it is not
 	long     int        // bytes of the calls that are not in kept
 	figure   *shardFigure
 	answered bool                 // the server has answered a call

@@ -375,8 +375,8 @@ func (w *worker) endSilent() (busy bool) {
 	return busy
 }
 
-// isForsaken reports whether a blocked command has waited for limit ms at a server that does not answer others, or that
-// does not serve the command's slot any more. A table of the product would wait for it for ever (proxy.M1).
+// isForsaken reports whether a blocked command has waited for limit ms at a server that serves it no more. That is one
+// that does not answer others, or that has lost the slot. A table of the product would wait for it for ever (proxy.M1).
 func (u *upstream) isForsaken(limit int64) bool {
 	s := u.owner
 	if s == nil || s.pin != u || !u.w.breaker(u.at).silent && !s.isAway() {

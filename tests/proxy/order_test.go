@@ -244,8 +244,8 @@ func TestOrderOfScripts(t *testing.T) {
 	}
 }
 
-// TestOrderBesideWatch: requests on a watched key's slot run on a connection of their own. A request that is cut by slot
-// does not overtake them, nor they it.
+// TestOrderBesideWatch: requests on a watched key's slot run on another connection than a request that is cut by slot.
+// Neither overtakes the other.
 func TestOrderBesideWatch(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, true, 0, 1)

@@ -203,8 +203,8 @@ func TestMessagesOverGroups(t *testing.T) {
 	hears(t, pattern, "[pmessage n* news of the new group]")
 }
 
-// TestShardChannelsOverGroups: a sharded channel follows its slot to another group, though plain servers do not tell that
-// a slot has moved.
+// TestShardChannelsOverGroups: a sharded channel follows its slot to another group, though plain servers do not tell
+// that a slot has moved.
 func TestShardChannelsOverGroups(t *testing.T) {
 	t.Parallel()
 	d := startDashboard(t, "folder:"+t.TempDir())

@@ -76,8 +76,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestDeletedUser: after the shards have lost a user, its clients' requests do not run as the default user, which may do
-// more. Each request reads the shard's error. A subscriber is disconnected, as at a server.
+// TestDeletedUser: after the shards have lost a user, its clients' requests do not run as the default user, which may
+// do more. Each request reads the shard's error. A subscriber is disconnected, as at a server.
 func TestDeletedUser(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
