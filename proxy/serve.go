@@ -215,13 +215,29 @@ func (w *worker) indexOf(slot int, some uint64) int {
 // upstream returns the shared connection for a slot; -1: any shard. If there is none it returns an error.
 func (s *session) upstream(slot int) (*upstream, *protocol.Error) {
 	index := s.w.indexOf(slot, uint64(s.id))
-	if index < 0 {
-		if slot < 0 {
-			return nil, errNoShard
-		}
+	switch {
+	case slot < 0 && index >= 0:
+		index = s.w.anyIndex(index)
+	case slot < 0:
+		return nil, errNoShard
+	case index < 0:
 		return nil, errNoSlot
 	}
 	return s.upstreamOf(index)
+}
+
+// anyIndex returns a shard whose primary answers: that at a place, or the next one. If none answers, it returns the
+// place.
+func (w *worker) anyIndex(from int) int {
+	n := len(w.topology.Shards)
+	for i := range n {
+		index := (from + i) % n
+		at := w.topology.Shards[index].Primary
+		if b := w.breakers[at]; at != "" && (b == nil || !b.silent && !b.isOpen(w.now())) {
+			return index
+		}
+	}
+	return from
 }
 
 // upstreamOf returns the shared connection to a shard.

@@ -92,3 +92,33 @@ func TestBlockedAtAStoppedServer(t *testing.T) {
 		})
 	}
 }
+
+// TestAnyShard: a request without a key goes to the client's usual shard for such, or to the next one that answers.
+func TestAnyShard(t *testing.T) {
+	c := newPacing(t)
+	first := c.dial(c.s.access)
+	second := c.dial(c.s.access)
+	second.at = "127.0.0.1:2"
+	static := topology.NewStatic(16)
+	if err := static.Set([]*topology.Shard{{ID: "a", Primary: first.at}, {ID: "b", Primary: second.at}},
+		make([]uint16, 16)); err != nil {
+		t.Fatal(err)
+	}
+	c.w.topology = static.Current()
+	for _, u := range []*upstream{first, second} {
+		c.s.access.shared[u.at] = []*upstream{u}
+	}
+	goes := func(when string, want *upstream) {
+		t.Helper()
+		if u, err := c.s.upstream(-1); u != want || err != nil {
+			t.Errorf("%s: %v (%v), want %v", when, u, err, want)
+		}
+	}
+	goes("both answer", first)
+	c.w.breaker(first.at).silent = true
+	goes("the first one is stopped", second)
+	c.w.breaker(second.at).failed(c.w.now())
+	goes("neither answers", first)
+	c.w.breaker(first.at).closed()
+	goes("the first one answers again", first)
+}
