@@ -119,6 +119,7 @@ func (h *host) rows() []setting.Row {
 var (
 	errNoShards         = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
 	errReplicasOfGroups = errors.New("proxy-read-replicas is not for a product of groups: nothing measures their lag")
+	errReplaced         = errors.New("another process has this proxy's name: give each proxy its own proxy-id")
 	errNoMasters        = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
 )
 
@@ -176,7 +177,16 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	h.log.Notice("spindle-proxy %s on %s: %d shards", version.Spindle, strings.Join(r.Addrs(), ", "),
 		len(p.finder.Current().Shards))
 	supervisor.Ready()
-	<-signals.Shutdown
+	var replaced chan struct{}
+	if p.product != nil {
+		replaced = p.product.replaced
+	}
+	err = nil
+	select {
+	case <-signals.Shutdown:
+	case <-replaced: // no move waits for this proxy any more
+		err = errReplaced
+	}
 	supervisor.Stopping()
 	p.drain(drainLimit)
 	if p.mirror != nil {
@@ -186,7 +196,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 		p.product.leave()
 	}
 	r.Stop(2 * time.Second)
-	return nil
+	return err
 }
 
 // makeProxy finds the shards and reads their commands. It waits until one answers.

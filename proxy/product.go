@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -41,7 +42,10 @@ type product struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	id     string
-	peers  atomic.Pointer[[]posed] // the product's proxies, if this one poses as a cluster; nil: not known
+
+	replaced chan struct{} // holds a token if another process has this proxy's ID, and moves wait for that one alone
+
+	peers atomic.Pointer[[]posed] // the product's proxies, if this one poses as a cluster; nil: not known
 }
 
 // slotStates are the slots of a table that are not simply served.
@@ -56,9 +60,13 @@ func (h *host) followProduct(p *Proxy) error {
 	if err != nil {
 		return err
 	}
-	r := &product{id: h.own.ProxyID.Get()}
+	r := &product{id: h.own.ProxyID.Get(), replaced: make(chan struct{}, 1)}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.client = store.NewClient(s, h.store.Prefix.Get(), h.own.Product.Get(), func(err error) { h.log.Warning("%v", err) })
+	r.client = store.NewClient(s, h.store.Prefix.Get(), h.own.Product.Get(), func(err error) {
+		if h.log.Warning("%v", err); errors.Is(err, store.ErrReplaced) && r.static != nil {
+			r.replaced <- struct{}{} // this is told once
+		}
+	})
 	r.tables = r.client.Follow(r.ctx)
 	r.first = <-r.tables
 	p.product = r
@@ -82,13 +90,12 @@ func (h *host) followProduct(p *Proxy) error {
 // join registers the proxy, and acts on later tables. No request has been sent to a shard yet (store.C1). address is
 // that of its listener.
 func (r *product) join(p *Proxy, address string) error {
-	if announced := p.settings.Announce.Get(); announced != "" {
-		address = announced
-	}
 	host, _ := os.Hostname()
 	if r.id == "" {
-		_, port, _ := net.SplitHostPort(address)
-		r.id = host + "-" + port
+		r.id = defaultID(host, address)
+	}
+	if announced := p.settings.Announce.Get(); announced != "" {
+		address = announced
 	}
 	info := store.Proxy{Schema: store.SchemaProxy, ID: r.id, Address: address, Admin: p.settings.Admin.Get(), Host: host,
 		PID: os.Getpid(), Version: version.Spindle, Started: time.Now().UTC()}
@@ -122,6 +129,18 @@ func (r *product) join(p *Proxy, address string) error {
 		}
 	}()
 	return nil
+}
+
+// defaultID makes a proxy's name of its host and its listener. Proxies on one host differ in the address or the port.
+func defaultID(host, listener string) string {
+	ip, port, err := net.SplitHostPort(listener)
+	if err != nil { // a unix socket
+		return host + strings.ReplaceAll(listener, "/", "-")
+	}
+	if parsed := net.ParseIP(ip); ip == "" || parsed != nil && parsed.IsUnspecified() {
+		return host + "-" + port
+	}
+	return host + "-" + ip + "-" + port
 }
 
 // leave takes the proxy from the store.

@@ -15,7 +15,7 @@ type Settings struct {
 	Sentinels    setting.Value[[]string] // addresses of Sentinels that watch the shards
 	Masters      setting.Value[[]string] // the shards by the names that the Sentinels have for them
 	Product      setting.String          // a product of the store
-	ProxyID      setting.String          // the name of this proxy in the store; "": host and port
+	ProxyID      setting.String          // the name of this proxy in the store; "": host, address and port
 	Announce     setting.String          // the address for clients that the store shows; "": that of the listener
 	User         setting.String          // under which the proxy asks for the topology
 	Password     setting.String

@@ -50,7 +50,7 @@ type Client struct {
 const presence = 10 * time.Second
 
 // ErrReplaced means that another process has registered under this proxy's ID. Moves no longer wait for this proxy, so
-// it must stop.
+// it must stop. With Follow, warn gets this error as soon as the store tells.
 var ErrReplaced = errors.New("another process has registered under this proxy's ID")
 
 // NewClient returns a client. It reports problems to warn, on any goroutine.
@@ -75,6 +75,9 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 			if change.Err != nil {
 				c.warn(fmt.Errorf("%s does not answer, and the last table stays in force: %w", c.store, change.Err))
 				continue
+			}
+			if c.isReplacedIn(change) {
+				c.Confirm(0) // learns that, and warns
 			}
 			relevant, problems := v.take(change)
 			for _, err := range problems {
@@ -104,6 +107,24 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 		}
 	}()
 	return out
+}
+
+// isReplacedIn reports whether another process has written this proxy's registration.
+func (c *Client) isReplacedIn(change Change) bool {
+	c.mu.Lock()
+	self := c.self
+	c.mu.Unlock()
+	if self.ID == "" {
+		return false
+	}
+	for _, e := range change.Entries {
+		var there Proxy
+		if e.Key == KeyOf(c.prefix, c.product, "proxies", self.ID) && e.Value != nil && Decode(e, &there) == nil &&
+			there.Instance != self.Instance {
+			return true
+		}
+	}
+	return false
 }
 
 // awaitSeen waits until Follow has processed all changes up to a revision. Without Follow it returns at once.
@@ -277,7 +298,7 @@ func (c *Client) reconcile(ctx context.Context, key string, self Proxy, because 
 	}
 	switch {
 	case there.Instance != self.Instance:
-		return e.Revision, ErrReplaced
+		return 0, ErrReplaced // Unregister must not remove the other one's
 	case there.Confirmed == self.Confirmed:
 		return e.Revision, nil
 	}

@@ -215,14 +215,25 @@ func TestRegisterTwice(t *testing.T) {
 		info := Proxy{ID: "127.0.0.1:7000", Address: "127.0.0.1:7000"}
 		first, second := NewClient(s, "/s", "shop", problems.warn),
 			NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
+		tables := first.Follow(ctx)
+		go func() {
+			for range tables {
+			}
+		}()
 		for _, c := range []*Client{first, second} {
 			if err := c.Register(ctx, info); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Unregister(context.Background()) })
 		}
-		first.Confirm(5)
 		testkit.Until(t, limit, "a warning", func() error { return problems.has(ErrReplaced.Error()) })
+		first.Confirm(5)
+		if err := first.Unregister(ctx); err != nil {
+			t.Error(err)
+		}
+		if _, err := registration(ctx, s); err != nil {
+			t.Errorf("the first one has removed the second one's registration: %v", err)
+		}
 		second.Confirm(3)
 		testkit.Until(t, limit, "the second one's confirmation", func() error {
 			p, err := registration(ctx, s)
@@ -231,12 +242,6 @@ func TestRegisterTwice(t *testing.T) {
 			}
 			return err
 		})
-		if err := first.Unregister(ctx); err != nil {
-			t.Error(err)
-		}
-		if _, err := registration(ctx, s); err != nil {
-			t.Errorf("the first one has removed the second one's registration: %v", err)
-		}
 	})
 }
 

@@ -148,3 +148,28 @@ func TestRepliesOverGroups(t *testing.T) {
 		})
 	}
 }
+
+// TestProxiesOfOneName: moves wait for the newest proxy of a name. So the one before it ends, with the reason in its
+// log. Proxies that are given no name have different ones, also with the same port.
+func TestProxiesOfOneName(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 1, 1)
+	port := testkit.FreePort(t)
+	start := func(address string, more ...string) *testkit.Server {
+		args := append([]string{"--proxy", "--port", strconv.Itoa(port), "--bind", address, "--proxy-product", "shop"},
+			d.store...)
+		return testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: port, Args: append(args, more...)})
+	}
+	start("127.0.0.2", "--proxy-id", "p0")
+	if code := all.proxies[0].Wait(testkit.Slowly(30 * time.Second)); code == 0 {
+		t.Error("a proxy whose name another one has taken ends without an error")
+	}
+	all.proxies[0].AwaitLog(testkit.Slowly(5*time.Second), "another process has this proxy's name")
+	start("127.0.0.3")
+	start("127.0.0.4")
+	testkit.Until(t, testkit.Slowly(30*time.Second), "three proxies are registered", func() error {
+		proxies, _ := d.ask("GET", "/v1/products/shop/proxies", nil)["proxies"].([]any)
+		return testkit.Equal(len(proxies), 3)
+	})
+}
