@@ -17,7 +17,10 @@ func TestLongReadsLeaveNothing(t *testing.T) {
 	fill(t, c, 100)
 	reads := [][]any{{"SMEMBERS", "set"}, {"SUNION", "set", "set2"}, {"ZUNION", 2, "zset", "zset2"}, {"HGETALL", "hash"},
 		{"LRANGE", "list", 0, -1}, {"XREAD", "STREAMS", "stream", 0}, {"SRANDMEMBER", "set", -100},
-		{"HRANDFIELD", "hash", 60}, {"ZSCAN", "zset", 0, "COUNT", 1000}, {"XINFO", "STREAM", "stream", "FULL", "COUNT", 0}}
+		{"HRANDFIELD", "hash", 60}, {"ZSCAN", "zset", 0, "COUNT", 1000}, {"XINFO", "STREAM", "stream", "FULL", "COUNT", 0},
+		{"XPENDING", "stream", "group", "-", "+", 1000}, {"ZRANDMEMBER", "zset", -100}, {"SCAN", 0, "COUNT", 1000},
+		{"SSCAN", "set", 0, "COUNT", 1000}, {"HSCAN", "hash", 0, "COUNT", 1000}, {"SORT", "numbers"},
+		{"GEOSEARCH", "zset", "FROMLONLAT", 0, 0, "BYRADIUS", 30_000, "km", "ASC"}, {"DIGEST", "text"}}
 	batch := func() {
 		for i := range 500 {
 			c.Send(reads[i%len(reads)]...)
