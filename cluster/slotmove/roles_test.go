@@ -8,10 +8,10 @@ import (
 	"spindle/protocol"
 )
 
-// A role changes between two ticks. What comes before the next tick meets the new role.
+// A role changes between two ticks. Commands that come before the next tick meet the new role.
 
-// stage makes the node the target of a move of slots 0 to 16000 that has brought one key.
-func (n *node) stage() (name string) {
+// receive makes the node the target of a move of slots 0 to 16000 that has brought one key.
+func (n *node) receive() (name string) {
 	n.t.Helper()
 	source, _ := n.arrive()
 	name = strings.Repeat("a", nameBytes)
@@ -53,7 +53,7 @@ func (n *node) hidden() (keys int, any bool) {
 // primary has no such move, so no message of it would ever show the slots again.
 func TestCopyAfterDemotion(t *testing.T) {
 	n := newNode(t)
-	n.stage()
+	n.receive()
 	n.demote()
 	n.Do(n.mover.flushed)
 	if _, hidden := n.hidden(); hidden {
@@ -61,10 +61,10 @@ func TestCopyAfterDemotion(t *testing.T) {
 	}
 }
 
-// TestEndAfterDemotion: the target of a move becomes a replica of its own replica, which ends the move at once.
+// TestEndAfterDemotion: the target of a move and its replica change their roles. The new primary ends the move at once.
 func TestEndAfterDemotion(t *testing.T) {
 	n := newNode(t)
-	name := n.stage()
+	name := n.receive()
 	n.demote()
 	if reply := n.follow("CLUSTER SYNCSLOTS FINISH STATE FAILED NAME " + name); reply != "+OK\r\n" {
 		t.Errorf("the primary's FINISH: %q", reply)

@@ -17,8 +17,9 @@ import (
 // slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
 // for the end of the hold, and an operator cannot cancel the move. If it has to give up, it raises its epoch first, so
 // that a claim which comes later does not win.
-// slotmove.S3. This node grants nothing while its writes are held for a failover, nor as a replica: another node may
-// serve the slots already, and the target's claim would win. After a grant it holds no writes for a failover until the job is over.
+// slotmove.S3. This node grants nothing while its writes are held for a failover, nor as a replica. Another node may
+// serve the slots already, and the target's claim would win. After a grant it holds no writes for a failover until the
+// job is over.
 
 // grantedFor is how long clients are held at least after the grant.
 const grantedFor = 2 * time.Second
