@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"spindle/bench/load"
 	"spindle/bench/report"
 )
 
-// latencyRates has numbers of requests a second, without pipelining. At the lowest rate a server mostly sleeps. The
-// highest rate is more than Redis can handle on one core here.
-var latencyRates = []float64{10, 50, 500, 10_000, 30_000, 50_000, 70_000, 90_000, 110_000}
+// latencyPaces begin where a server mostly sleeps. The last one is more than Redis can handle on one core here.
+var latencyPaces = []pace{{50, 10}, {50, 50}, {50, 500}, {50, 10_000}, {50, 30_000}, {50, 50_000}, {50, 70_000},
+	{50, 90_000}, {50, 110_000}}
 
 // judged is the least number of requests from which a p99 gets a verdict.
 const judged = 1000
@@ -26,58 +25,17 @@ func latency(e *Env) (*report.Section, error) {
 		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that "+
 			"it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short. CPU is all of the "+
 			"server's, also what it uses while nobody asks.")
-	type point struct {
-		p50, p90, p99, p999, max, late, cpu report.Sample
-		overrun                             int
-	}
-	points := map[string]*point{}
-	at := func(c string, rate float64) *point {
-		key := fmt.Sprint(c, rate)
-		if points[key] == nil {
-			points[key] = &point{}
-		}
-		return points[key]
-	}
-	err := e.alternate(contenders, func(c Contender, _ int) error {
-		server, err := e.Begin(c, Start{})
-		if err != nil {
-			return err
-		}
-		defer server.End()
-		if err := server.Fill(fill(e.Keys, 0, setWords...)); err != nil {
-			return err
-		}
-		for _, rate := range latencyRates {
-			r, err := server.Load(load.Spec{Connections: 50, Rate: rate, Warmup: e.Warmup, Duration: e.Duration,
-				Keys: load.KeySpace{Count: e.Keys},
-				Mix:  []load.Command{load.Request("GET", "{key}"), load.Request(setWords...)}})
-			if err != nil {
-				return err
-			}
-			p := at(c.Name, rate)
-			if r.Overrun || r.Latency.Count() < int64(rate*r.Elapsed.Seconds()*0.9) {
-				p.overrun++
-			}
-			p.p50 = append(p.p50, float64(r.Latency.Percentile(50)))
-			p.p90 = append(p.p90, float64(r.Latency.Percentile(90)))
-			p.p99 = append(p.p99, float64(r.Latency.Percentile(99)))
-			p.p999 = append(p.p999, float64(r.Latency.Percentile(99.9)))
-			p.max = append(p.max, float64(r.Latency.Max()))
-			p.late = append(p.late, float64(r.SendDelay.Percentile(99.9)))
-			p.cpu = append(p.cpu, r.NanosPerRequest())
-		}
-		return nil
-	})
-	if err != nil {
+	all := points{}
+	if err := e.paced(all, contenders, latencyPaces...); err != nil {
 		return nil, err
 	}
 	t := report.Table{Title: "Latency from the intended time, µs",
 		Columns: []string{"requests/s", "server", "p50", "p90", "p99", "p99.9", "max", "sent late", "CPU µs/request",
 			"overrun", "verdict"}}
-	for _, rate := range latencyRates {
-		base := at(e.Reference.Name, rate)
+	for _, at := range latencyPaces {
+		base, rate := all[e.Reference.Name][at], at.perSecond
 		for i, c := range contenders {
-			p := at(c.Name, rate)
+			p := all[c.Name][at]
 			overrun, verdict := "", ""
 			if p.overrun > 0 {
 				overrun = fmt.Sprintf("%d of %d", p.overrun, e.Runs)
@@ -101,9 +59,9 @@ func latency(e *Env) (*report.Section, error) {
 		var lines []report.Line
 		for _, c := range contenders {
 			line := report.Line{Name: c.Name + " p99"}
-			for _, rate := range latencyRates {
-				if v := at(c.Name, rate).p99.Median(); !math.IsNaN(v) {
-					line.X, line.Y = append(line.X, rate/1e3), append(line.Y, v/1e3)
+			for _, at := range latencyPaces {
+				if v := all[c.Name][at].p99.Median(); !math.IsNaN(v) {
+					line.X, line.Y = append(line.X, at.perSecond/1e3), append(line.Y, v/1e3)
 				}
 			}
 			lines = append(lines, line)

@@ -3,7 +3,6 @@ package scenarios
 import (
 	"fmt"
 
-	"spindle/bench/load"
 	"spindle/bench/report"
 )
 
@@ -35,47 +34,18 @@ func rates(e *Env) (*report.Section, error) {
 			report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
 		"CPU is all of the server's, also what it uses while no client asks. So it holds the cost of a wake-up, and of the "+
 			"server's own ticks.")
-	type point struct{ cpu, p50, p99 report.Sample }
-	points := map[string]*point{}
-	at := func(c string, p pace) *point {
-		key := fmt.Sprint(c, p)
-		if points[key] == nil {
-			points[key] = &point{}
-		}
-		return points[key]
-	}
+	all := points{}
 	for _, p := range paces {
-		err := e.alternate(contenders, func(c Contender, _ int) error {
-			server, err := e.Begin(c, Start{})
-			if err != nil {
-				return err
-			}
-			defer server.End()
-			if err := server.Fill(fill(e.Keys, 0, setWords...)); err != nil {
-				return err
-			}
-			r, err := server.Load(load.Spec{Connections: p.connections, Rate: p.perSecond, Warmup: e.Warmup,
-				Duration: e.Duration, Keys: load.KeySpace{Count: e.Keys},
-				Mix: []load.Command{load.Request("GET", "{key}"), load.Request(setWords...)}})
-			if err != nil {
-				return err
-			}
-			to := at(c.Name, p)
-			to.cpu = append(to.cpu, r.NanosPerRequest())
-			to.p50 = append(to.p50, float64(r.Latency.Percentile(50)))
-			to.p99 = append(to.p99, float64(r.Latency.Percentile(99)))
-			return nil
-		})
-		if err != nil {
+		if err := e.paced(all, contenders, p); err != nil {
 			return nil, err
 		}
 	}
 	t := report.Table{Title: "CPU of a request at a fixed rate",
 		Columns: []string{"rate", "server", "CPU µs/request", "× " + e.Reference.Name, "p50 µs", "p99", "verdict"}}
 	for _, p := range paces {
-		base := at(e.Reference.Name, p)
+		base := all[e.Reference.Name][p]
 		for i, c := range contenders {
-			x := at(c.Name, p)
+			x := all[c.Name][p]
 			ratio, verdict := x.cpu.Ratio(base.cpu), ""
 			if i > 0 && c.Kind == Spindle && ratio > 1 {
 				verdict = string(report.Lost)
@@ -83,7 +53,7 @@ func rates(e *Env) (*report.Section, error) {
 			t.Rows = append(t.Rows, []string{p.String(), c.Name, x.cpu.Text(report.Micros), report.Number(ratio),
 				x.p50.Short(report.Micros), x.p99.Short(report.Micros), verdict})
 		}
-		ours := at("spindle gnet", p)
+		ours := all["spindle gnet"][p]
 		ratio := ours.cpu.Ratio(base.cpu)
 		s.Figures = append(s.Figures, report.Figure{
 			What: "CPU per request, " + p.String(), Target: "≤ 1.00 × " + e.Reference.Name,
