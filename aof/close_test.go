@@ -1,10 +1,12 @@
 package aof
 
 import (
+	"context"
 	"syscall"
 	"testing"
 	"time"
 
+	"spindle/internal/disk"
 	"spindle/tests/testkit/faulty"
 )
 
@@ -84,5 +86,65 @@ func TestCloseTriesAgain(t *testing.T) {
 				t.Errorf("%d steps are there", n)
 			}
 		})
+	}
+}
+
+// TestGoodEnd: a server that ends in good order notes the offset of its stream, and the next start finds it once. After
+// later writes, a kill, or a disk that has failed, there is no offset.
+func TestGoodEnd(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	ended := func(d *faulty.Disk) (offset int64, whole bool, steps int) {
+		next := newServer(t, d)
+		if err := next.aof.ReadManifest(); err != nil {
+			t.Fatal(err)
+		}
+		found, err := next.aof.Load(context.Background(), next.target())
+		if err == nil {
+			err = next.aof.Open(found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		offset, whole = found.Ended()
+		steps, err = next.state()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+		return offset, whole, steps
+	}
+	end := func(offset int64) {
+		var wait func(time.Duration)
+		s.Do(func() { wait = s.aof.Close() })
+		wait(20 * time.Second)
+		s.aof.NoteEnd(offset)
+	}
+	s.step(1)
+	end(700)
+	d = d.Crash()
+	if offset, whole, steps := ended(d); offset != 700 || !whole || steps != 1 {
+		t.Errorf("after a good end: offset %d, whole %t, %d steps", offset, whole, steps)
+	}
+	d = d.Crash()
+	if offset, whole, steps := ended(d); whole || steps != 1 {
+		t.Errorf("after a kill: offset %d, whole %t, %d steps", offset, whole, steps)
+	}
+	heal := d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: syscall.ENOSPC, Short: true})
+	s.step(2)
+	end(900)
+	heal()
+	d = d.Crash()
+	if offset, whole, steps := ended(d); whole || steps != 1 {
+		t.Errorf("after a full disk: offset %d, whole %t, %d steps", offset, whole, steps)
+	}
+	s.step(2)
+	end(1000)
+	m := s.aof.w.manifest // the note, with a file that has grown since
+	text := append(m.text(), "#end 1000 1\n"...)
+	if err := disk.WriteWhole(d, s.aof.folder.manifestPath(), s.aof.folder.temporaryManifest(), text); err != nil {
+		t.Fatal(err)
+	}
+	if offset, whole, steps := ended(d.Crash()); whole || steps != 2 {
+		t.Errorf("with a longer file: offset %d, whole %t, %d steps", offset, whole, steps)
 	}
 }

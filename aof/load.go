@@ -58,6 +58,16 @@ type Loaded struct {
 	baseSize int64
 	there    bool  // there was something to load
 	cut      int64 // bytes at the end of the last file that are no whole unit, and are cut off
+	last     int64 // size of the last file
+}
+
+// Ended reports whether the server that wrote the log had ended in good order, with all its data in the log. offset is
+// that of its stream then.
+func (l Loaded) Ended() (offset int64, whole bool) {
+	if e := l.manifest.end; e != nil && l.cut == 0 && e.size == l.last {
+		return e.offset, true
+	}
+	return 0, false
 }
 
 // Truncated reports whether a damaged end was cut off.
@@ -93,7 +103,7 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 			return Loaded{}, err
 		}
 		found.size -= cut
-		found.cut = cut
+		found.cut, found.last = cut, sizes[i]
 		kind := "incr"
 		if m.base != nil && i == 0 {
 			kind = "base"

@@ -31,8 +31,26 @@ type manifest struct {
 	base    *part
 	history []part
 	incrs   []part
-	baseSeq int64 // the last number that a base has had
+	end     *ending // nil: the log is in use, or may have lost its end
+	baseSeq int64   // the last number that a base has had
 	incrSeq int64
+}
+
+// An ending notes that a server has ended in good order: all its data were in the log. It is a comment for Redis.
+type ending struct {
+	offset int64 // of the server's stream for replicas
+	size   int64 // of the last file
+}
+
+// endMark begins the line of an ending: #end OFFSET SIZE.
+const endMark = "#end "
+
+func parseEnding(line string) *ending {
+	var e ending
+	if n, err := fmt.Sscanf(line, endMark+"%d %d", &e.offset, &e.size); n != 2 || err != nil {
+		return nil
+	}
+	return &e
 }
 
 // A part is one file of the log.
@@ -83,6 +101,9 @@ func parseManifest(text []byte) (*manifest, error) {
 		}
 		text = rest
 		if len(line) > 0 && line[0] == '#' {
+			if strings.HasPrefix(string(line), endMark) {
+				m.end = parseEnding(string(line))
+			}
 			continue
 		}
 		if !ended || bytes.IndexByte(line, 0) >= 0 { // a manifest that has lost its end, or has zeros
@@ -178,6 +199,9 @@ func (m *manifest) text() []byte {
 	}
 	for _, p := range m.incrs {
 		line(p, typeIncr)
+	}
+	if m.end != nil {
+		fmt.Fprintf(&b, endMark+"%d %d\n", m.end.offset, m.end.size)
 	}
 	return b.Bytes()
 }

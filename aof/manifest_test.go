@@ -18,6 +18,8 @@ func TestManifestTexts(t *testing.T) {
 	}{
 		{"two files", base + incr, "", 0},
 		{"a comment", "# made by hand\n" + base, "", 0},
+		{"a good end", base + incr + "#end 700 42\n", "", 0},
+		{"an end that is none", base + incr + "#end so\n", "", 0},
 		{"only a comment", "# nothing\n", "", 0},
 		{"an unknown word", "file a.1.base.rdb seq 1 type b later yes\n", "", 0},
 		{"gaps in the numbers", incr + "file a.3.incr.aof seq 3 type i\n", "", 0},

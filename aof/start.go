@@ -30,7 +30,8 @@ func (l *Log) Open(found Loaded) error {
 	if f.exists(f.path(f.temporaryIncr())) {
 		_ = f.disk.Remove(f.path(f.temporaryIncr()))
 	}
-	changed := false
+	changed := m.end != nil // the next end may be another one
+	m.end = nil
 	if m.empty() {
 		if err := l.firstBase(m); err != nil {
 			return ErrLoad

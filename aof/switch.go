@@ -198,6 +198,34 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 	}
 }
 
+// NoteEnd notes in the manifest that the log has all data of a server that ends, whose stream ends at offset. It waits
+// for the disk. It is called after the wait of Close. If the disk has failed, it notes nothing.
+func (l *Log) NoteEnd(offset int64) {
+	done := make(chan struct{})
+	l.w.doAfterAll(func() {
+		defer close(done)
+		l.w.noteEnd(offset)
+	})
+	<-done
+}
+
+func (w *writer) noteEnd(offset int64) {
+	s := w.lock()
+	whole := s.buf.first >= s.ready && s.sync.synced >= s.ready && s.trouble.why() == ""
+	w.unlock()
+	n := len(w.manifest.incrs)
+	if !whole || n == 0 || w.file.File == nil || w.file.temp {
+		return
+	}
+	size, err := w.folder.size(w.manifest.incrs[n-1])
+	if err != nil {
+		return
+	}
+	m := w.manifest.clone()
+	m.end = &ending{offset, size}
+	_ = w.persist(m) // the log has the error
+}
+
 // rewritePatience is how long a server that ends waits for a rewrite to remove its files.
 const rewritePatience = time.Second
 

@@ -56,6 +56,8 @@ type Parts struct {
 	// clock.Steady. Any goroutine may call both.
 	Offset  func() int64
 	HeardMs func() int64
+	// Loaded returns what the state's Outside says. Any goroutine, after the load.
+	Loaded func() (offset int64, isLog, whole bool)
 	// Confirm has a replica acknowledge to its primary, or not. It holds at once. Any goroutine.
 	Confirm func(on bool)
 	// MinAcks is min-replicas-to-ack.
@@ -81,8 +83,12 @@ type Parts struct {
 
 // Role is replication as the cluster controls it. Turn only.
 type Role interface {
-	Follow(host string, port int)
+	// Follow makes the server a replica. same means that the server followed before has another address now.
+	Follow(host string, port int, same bool)
 	Promote()
+	// Withhold has the server refuse replicas until Lead. Lead continues the stream at an offset, if that is not 0.
+	Withhold()
+	Lead(offset int64)
 	Empty() // removes all data
 	// Pause pauses writes for a failover. It returns false if it cannot: slots are about to have another owner.
 	Pause(untilMs int64) (paused bool)
@@ -428,6 +434,8 @@ func (o outside) HangUp(l *state.Link) { l.Handle.(*wire).close() }
 func (o outside) Keys(slot int) int { return o.parts.Keys.Count(uint16(slot)) }
 
 func (o outside) Offset() int64 { return o.parts.Offset() }
+
+func (o outside) Loaded() (offset int64, isLog, whole bool) { return o.parts.Loaded() }
 
 func (o outside) DataAge() int64 { return nowMs() - o.parts.HeardMs() }
 

@@ -99,9 +99,16 @@ func (o outside) Ask(e state.Errand) {
 	c, role := o.Cluster, o.parts.Role
 	switch e.Kind {
 	case state.Follow:
-		c.ask(errand{run: func() { role.Follow(e.Host, e.Port) }})
+		c.ask(errand{run: func() { role.Follow(e.Host, e.Port, e.Same) }})
 	case state.Promote:
 		c.ask(errand{run: role.Promote})
+	case state.Withhold:
+		c.ask(errand{run: role.Withhold})
+	case state.Lead:
+		c.ask(errand{run: func() {
+			role.Lead(e.Offset)
+			c.with(func(s *state.State) { s.Led() })
+		}})
 	case state.Empty:
 		c.ask(errand{run: role.Empty})
 	case state.Unpause:

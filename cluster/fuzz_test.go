@@ -22,7 +22,9 @@ func (noKeys) Count(uint16) int                  { return 0 }
 func (noKeys) Drop([]uint16)                     {}
 func (noKeys) Moved(before, now *slots.Map)      {}
 func (noKeys) Deliver(channel, m []byte, _ bool) {}
-func (noKeys) Follow(host string, port int)      {}
+func (noKeys) Follow(string, int, bool)          {}
+func (noKeys) Withhold()                         {}
+func (noKeys) Lead(int64)                        {}
 func (noKeys) Promote()                          {}
 func (noKeys) Empty()                            {}
 func (noKeys) Pause(untilMs int64) bool          { return true }
@@ -36,7 +38,8 @@ func alone(t testing.TB) *Cluster {
 	c := New(Parts{
 		Settings: settings, Current: &slots.Current{}, Keys: noKeys{}, Messages: noKeys{}, Role: noKeys{}, Disk: disk.OS,
 		Log: logging.New(io.Discard), Between: func(f func()) { f() }, Turn: func() uint64 { return 0 }, Offset: zero,
-		HeardMs: zero, BeatMs: zero, MinAcks: zero, Confirm: func(bool) {}, ReplicationPing: zero,
+		HeardMs: zero, BeatMs: zero, MinAcks: zero, Confirm: func(bool) {},
+		Loaded: func() (int64, bool, bool) { return 0, false, false }, ReplicationPing: zero,
 		Ports:          func() (int, int) { return 7000, 0 },
 		TLSReplication: func() bool { return false }, TLSCluster: func() bool { return false },
 		Zone: func() string { return "" }, Fatal: func(why string) { t.Error(why) },

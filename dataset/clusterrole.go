@@ -16,14 +16,20 @@ type ClusterRole struct {
 func (d *Set) ClusterRole(handsOver func() bool) ClusterRole { return ClusterRole{d, handsOver} }
 
 // Follow implements cluster.Role.
-func (r ClusterRole) Follow(host string, port int) {
+func (r ClusterRole) Follow(host string, port int, same bool) {
 	r.d.Core.AssertWhole("the cluster makes this server a replica")
-	r.d.Follower.Follow(replication.Address{Host: host, Port: port})
+	r.d.Follower.FollowAt(replication.Address{Host: host, Port: port}, same)
 	r.d.Log.Notice("Connecting to MASTER %s:%d", host, port)
 }
 
 // Promote implements cluster.Role.
 func (r ClusterRole) Promote() { r.d.Follower.Promote() }
+
+// Withhold implements cluster.Role.
+func (r ClusterRole) Withhold() { r.d.Feed.Withhold() }
+
+// Lead implements cluster.Role.
+func (r ClusterRole) Lead(offset int64) { r.d.Feed.Lead(offset) }
 
 // Empty implements cluster.Role.
 func (r ClusterRole) Empty() {

@@ -111,7 +111,7 @@ func (d *Set) loadSnapshot() (state bgsave.ReplicationState, err error) {
 		state = *found.Replication
 	}
 	if lapses != nil {
-		d.Core.Do(func() { lapses.End(state.ID, state.Offset) })
+		d.Core.Do(func() { lapses.End(state.ID, state.Offset); d.Feed.NoteSnapshot(state.Offset) })
 	}
 	return state, nil
 }
@@ -128,7 +128,13 @@ func (d *Set) loadLog() (state bgsave.ReplicationState, err error) {
 	if err != nil {
 		return state, err
 	}
-	return state, d.AOF.Open(found)
+	if err := d.AOF.Open(found); err != nil {
+		return state, err
+	}
+	if offset, whole := found.Ended(); found.There() && d.Settings.Follow.Of.Get().Host == "" {
+		d.Core.Do(func() { d.Feed.NoteLog(offset, whole && d.Settings.Feed.MinAck.Get() > 0) })
+	}
+	return state, nil
 }
 
 // preload reads the file of preload-file instead of the data set on disk. If the log is on, it then gets a new base.

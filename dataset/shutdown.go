@@ -235,6 +235,8 @@ func (s *Shutdown) finish() bool {
 	}
 	// If the log is on, the next process loads the log, which names no offset.
 	endStream := s.d.Ends.EndStream(saved && !s.d.Settings.Log.On.Get())
+	end, ok := s.d.Feed.End()
+	ok = ok && s.d.Cluster && s.d.Settings.Log.On.Get() && !s.d.Core.Loading() && !s.d.holdsFiles()
 	s.over, s.waiting = true, false
 	// A later write would be lost, so no client may get OK for it.
 	s.d.Feed.EndAcks()
@@ -244,6 +246,9 @@ func (s *Shutdown) finish() bool {
 	go func() {
 		wait(time.Second)
 		endLog(logPatience)
+		if ok {
+			s.d.AOF.NoteEnd(end)
+		}
 		endStream()
 		close(s.Done)
 	}()

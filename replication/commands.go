@@ -78,13 +78,24 @@ func (e *Ends) Family() command.Family {
 // hostMax is one more than the length of the longest host name.
 const hostMax = 256
 
+// refuses returns why no replica can get data at present, or nil. A replica asks again after such an error.
+func (e *Ends) refuses() error {
+	switch {
+	case e.feed.following && !e.follower.Up():
+		return errNoLink
+	case e.feed.withheld:
+		return errWithheld
+	}
+	return nil
+}
+
 // sync runs SYNC. It sends the length, the RDB stream, then the effects. There is no other reply.
 func (e *Ends) sync(c *command.Context) error {
 	if c.Client.Is(client.Replica) {
 		return nil
 	}
-	if e.feed.following && !e.follower.Up() {
-		return errNoLink
+	if err := e.refuses(); err != nil {
+		return err
 	}
 	if c.Reply.Len() > 0 {
 		return errPending
@@ -114,8 +125,8 @@ func (e *Ends) psync(c *command.Context) error {
 
 // resync replies to PSYNC. The reply may come in a later turn.
 func (e *Ends) resync(c *command.Context) error {
-	if e.feed.following && !e.follower.Up() {
-		return errNoLink
+	if err := e.refuses(); err != nil {
+		return err
 	}
 	if c.Reply.Len() > 0 {
 		return errPending

@@ -9,6 +9,7 @@ var (
 	// The bytes before an RDB stream must not be the reply to another command.
 	errPending     = refusal("SYNC and PSYNC are invalid with pending output")
 	errNoLink      = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while not connected with my master"}
+	errWithheld    = &protocol.Error{Code: "NOMASTERLINK", Text: "Can't SYNC while this master may have older data"}
 	errFiltered    = refusal("Filtered replica requires EOF capability")
 	errNoFilter    = refusal("Missing rdb-filter-only values")
 	errFailover    = refusal("PSYNC FAILOVER can't be sent to a master.")

@@ -38,6 +38,12 @@ type Feed struct {
 	Peers func() int64 // in a cluster: the number of this primary's replicas, as the node knows it; nil: no cluster
 	most  int64        // the replicas that count for quorum
 
+	loaded struct { // what is known of the data that this server has loaded at its start: see Loaded
+		offset       int64
+		isLog, whole bool
+	}
+	withheld bool // replicas get no data yet: see Withhold
+
 	lastPingMs         int64
 	hushed             bool   // the server waits for replicas to catch up
 	continued, refused uint64 // partial synchronisations

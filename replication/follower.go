@@ -103,6 +103,7 @@ func (f *Follower) Start(id string, offset int64, db int) {
 		f.feed.moveTo(offset)
 		f.known, f.db = true, db
 	}
+	f.feed.unsure.Store(f.parts.Clustered) // the data may be from before this server followed `of`
 	f.begin(of)
 }
 
@@ -125,7 +126,7 @@ func (f *Follower) streamDB() int {
 
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
-	f.on, f.refusal = true, ""
+	f.on, f.refusal, f.feed.withheld = true, "", false
 	f.feed.most = 0
 	f.feed.acks.end()
 	f.feed.follow()
@@ -136,10 +137,15 @@ func (f *Follower) begin(of Address) {
 }
 
 // Follow makes this server follow of.
-func (f *Follower) Follow(of Address) {
+func (f *Follower) Follow(of Address) { f.FollowAt(of, false) }
+
+// FollowAt makes this server follow of. same means that of is another address of the server that was followed before.
+func (f *Follower) FollowAt(of Address, same bool) {
 	f.settings.Of.Set(of)
 	f.feed.flush()
-	f.feed.unsure.Store(true) // this server may have a tail that `of` lacks
+	if !same || !f.on {
+		f.feed.unsure.Store(true) // this server may have a tail that `of` lacks
+	}
 	if !f.on {
 		f.known, f.db = true, 0 // the server `of` may have followed this server, and can then continue from here
 		f.core.UnblockAll(func(cl *client.Client, spec *command.Spec, onKeys bool) (err error, stays bool) {

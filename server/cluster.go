@@ -56,7 +56,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
 		Role:   in.set.ClusterRole(func() bool { return in.mover.HandsOver() }),
 		Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
-		Confirm: in.set.Follower.Confirm, MinAcks: in.storage.Feed.MinAck.Get,
+		Confirm: in.set.Follower.Confirm, Loaded: in.set.Feed.Loaded, MinAcks: in.storage.Feed.MinAck.Get,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },
 		Bind:  in.sockets.Bind.Get, Source: in.storage.Follow.Source.Get, Zone: in.settings.Process.Zone.Get,
 		ReplicationPing: func() int64 { return in.storage.Feed.PingPeriod.Get() * 1000 },

@@ -18,8 +18,18 @@ import (
 // state.Q2. The offset of another replica counts for heardFor after its answer. This node must have told it on the same
 // link, before it asked, that the primary has failed. A replica confirms nothing to a failed primary, nor for a while
 // after it was told (silence). So its offset has all that it has confirmed. Too few others are left to confirm more.
-// state.Q3. Offset 0 means that a node does not know how much it has. It has started from a log without an offset, or
-// its present primary's stream has not begun there. It may have more than any other, or less.
+// state.Q3. Offset 0 means that a node does not know how much it has. It has started, or follows another primary, and
+// the primary's stream has not begun there since. It may have more than any other, or less.
+//
+// state.Q4. A primary that starts again may lack what its replicas have confirmed. Its data must not reach a replica
+// before that is known. So it serves no slot, and withholds its data from replicas, until R-N+1 replicas are known to
+// have no more than it has loaded. All of them may be unknown instead: then none can do better. A primary that ended in
+// good order has all that it ever confirmed, and needs no number of answers.
+// state.Q5. If a replica has more, the primary tells all nodes that it has failed, and votes like the others. The
+// election goes by state.Q1. In two cases the primary serves all the same after unownedFor. Its own data are a log that
+// may only lack its end, or no replica with more may take over (cluster-replica-no-failover).
+// state.Q6. Replicas that it has not heard may have a tail that was never confirmed. So its stream continues at an
+// offset beyond all of them (leap). Then nodes that have its later writes have the greater offsets.
 //
 // The age of the data does not count against a replica that knows its offset: state.Q1 says more.
 //
@@ -62,6 +72,85 @@ func (s *State) peersOf(primary *Node) (peers []*Node) {
 		}
 	}
 	return peers
+}
+
+// leap is more than a stream grows while a replica cannot be heard, in bytes.
+const leap = 1 << 40
+
+// unownedFor returns how long a primary that may lack a confirmed write waits for a replica to take over, in ms. It is
+// for primaries that may serve after that (state.Q5).
+func (s *State) unownedFor() int64 { return max(10*s.Terms.NodeTimeout, 30_000) }
+
+// isProven is state.Q4. If it is false for a primary that has started, it does what state.Q5 says.
+func (s *State) isProven() bool {
+	if !s.restarted || s.leading {
+		return !s.restarted
+	}
+	peers := s.peersOf(s.me)
+	mine, isLog, whole := s.out.Loaded()
+	need := len(peers) - int(s.Terms.MinAcks) + 1
+	most, have, unknown, ahead, heirs := mine, 0, 0, 0, 0
+	for _, n := range peers {
+		most = max(most, n.Offset)
+		switch {
+		case n.dataReceived == 0: // not heard since the start
+		case n.Offset == 0: // state.Q3
+			unknown++
+		case n.Offset <= mine:
+			have++
+		default:
+			if ahead++; n.isReplica() && !n.is(bus.NoFailover) {
+				heirs++
+			}
+		}
+	}
+	waited := s.now - s.firstUpdate
+	switch {
+	case s.Terms.MinAcks == 0 || s.me.NumSlots == 0, ahead == 0 && whole && waited >= writableDelay:
+		s.lead(0)
+		return false
+	case ahead == 0 && (have >= need && mine > 0 || need <= 0 || unknown == len(peers)):
+		if have == len(peers) {
+			most = -leap // all are known, and have no more
+		}
+		s.lead(most + leap)
+		return false
+	case waited >= s.unownedFor() && (isLog && !whole || ahead > 0 && heirs == 0):
+		s.log(logging.LevelWarning, "No replica has taken over from this primary for %d ms. It serves now, and confirmed "+
+			"writes may be lost.", waited)
+		s.lead(most + leap)
+		return false
+	}
+	if heirs > 0 && s.now-s.resignedMs >= resignEvery {
+		s.resignedMs = s.now
+		m := s.message(bus.Fail)
+		m.About = s.me.ID
+		s.broadcast(m, nil)
+	}
+	if s.cannot != cannotServe || s.now-s.cannotMs >= relogMs {
+		s.cannot, s.cannotMs = cannotServe, s.now
+		s.log(logging.LevelNotice, "This primary has started, and may lack a confirmed write. It serves when %d of the %d "+
+			"replicas are known to have no more than it has, which is offset %d. Now %d are, %d have more, and %d do not know "+
+			"their offset (min-replicas-to-ack %d). A replica that has more takes over.",
+			need, len(peers), mine, have, ahead, unknown, s.Terms.MinAcks)
+	}
+	return false
+}
+
+// resignEvery is how often a primary that lacks data says that it has failed, in ms. Nodes that hear it answer believe
+// it again after two node timeouts.
+const resignEvery = 500
+
+// lead has the core give data to replicas. The stream continues at offset to, or where it is if that is 0. Led follows.
+func (s *State) lead(to int64) {
+	s.leading = true
+	s.out.Ask(Errand{Kind: Lead, Offset: to})
+}
+
+// Led is called when the core has run the errand of lead.
+func (s *State) Led() {
+	s.restarted, s.leading = false, false
+	s.todo |= todoUpdate
 }
 
 // Replicas returns the number R of state.Q1 if this node is a primary.

@@ -16,6 +16,7 @@ const (
 	cannotExpired
 	cannotVotes
 	cannotConfirmed
+	cannotServe
 )
 
 var cannotText = [...]string{
@@ -49,7 +50,7 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 	case primary == nil:
 		deny("I don't know its master")
 		return
-	case !primary.is(bus.Failed) && !m.ForceAck:
+	case !primary.is(bus.Failed) && !m.ForceAck && (primary != s.me || !s.restarted): // state.Q5
 		deny("its master is up")
 		return
 	case s.now-primary.votedMs < 2*s.Terms.NodeTimeout:
@@ -281,19 +282,23 @@ func (s *State) tryManual() {
 const migrationDelay = 5000
 
 // migrate moves this replica to a primary that has lost all its replicas, if this replica is the right one. The right
-// one has the smallest ID among the replicas of primaries with most replicas.
+// one has the smallest ID among the replicas of primaries with most replicas. It stays while fewer than
+// min-replicas-to-ack others have what it has, because confirmed writes would be on too few then.
 func (s *State) migrate(most int) {
 	mine := s.me.Primary
 	if !s.ok || mine == nil {
 		return
 	}
-	well := int64(0)
+	well, others := int64(0), int64(0) // others: those that have what this one has
 	for _, r := range mine.Replicas {
 		if !r.is(bus.Failed | bus.MaybeFailed) {
 			well++
+			if r != s.me && r.Offset >= s.out.Offset() {
+				others++
+			}
 		}
 	}
-	if well <= s.Terms.MigrationBarrier {
+	if well <= s.Terms.MigrationBarrier || others < s.Terms.MinAcks {
 		return
 	}
 	candidate := s.me

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -202,7 +203,25 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 // offsets is an outside with an offset and an age of the data.
 type offsets struct {
 	recorder
-	mine, age int64
+	mine, age  int64
+	loaded     int64
+	log, whole bool
+
+	withheld, same bool  // the core was told so
+	to             int64 // the offset of Lead
+}
+
+func (o *offsets) Loaded() (int64, bool, bool) { return o.loaded, o.log, o.whole }
+
+func (o *offsets) Ask(e Errand) {
+	switch e.Kind {
+	case Withhold:
+		o.withheld = true
+	case Lead:
+		o.to = e.Offset
+	case Follow:
+		o.same = e.Same
+	}
 }
 
 func (o *offsets) Offset() int64  { return o.mine }
@@ -334,6 +353,161 @@ func TestManualNeedsTheSameOffset(t *testing.T) {
 		s.tryManual()
 		if s.manualReady != ready {
 			t.Errorf("offset %d of 700: ready %t", mine, s.manualReady)
+		}
+	}
+}
+
+// startedPrimary returns a primary with two replicas that has started with what o says.
+func startedPrimary(t *testing.T, acks int64, o *offsets) *State {
+	t.Helper()
+	s := New(o, Terms{MinAcks: acks, NodeTimeout: 1000}, 1_700_000_000_000, rand.New(rand.NewPCG(1, 2)))
+	err := s.Load("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 2 connected 0-16383\n" +
+		idB + " 127.0.0.1:7001@17001 slave " + idA + " 0 0 2 connected\n" +
+		idC + " 127.0.0.1:7002@17002 slave " + idA + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestPrimaryIsProven (state.Q4 to state.Q6): when a primary that has started serves, by what it has loaded and what
+// its replicas say. An offset of -1 means that the replica was not heard.
+func TestPrimaryIsProven(t *testing.T) {
+	const never = 1 << 40
+	for _, c := range []struct {
+		name         string
+		acks         int64
+		loaded       int64
+		log, whole   bool
+		first, other int64
+		noFailover   bool
+		after        int64 // ms until it leads; never: it does not within ten minutes
+		to           int64 // offset at which its stream continues; 0: where it is
+		resigns      bool
+	}{
+		{"all have no more", 1, 700, false, false, 700, 500, false, 0, 0, false},
+		{"one was not heard, one need be", 2, 700, false, false, 700, -1, false, 0, 700 + leap, false},
+		{"one was not heard, both must be", 1, 700, false, false, 700, -1, false, never, 0, false},
+		{"one has more", 2, 700, false, false, 700, 701, false, never, 0, true},
+		{"one has more, after a good end", 1, 700, true, true, -1, 701, false, never, 0, true},
+		{"good end", 1, 700, true, true, -1, -1, false, writableDelay, 0, false},
+		{"no data", 2, 0, false, false, 700, 700, false, never, 0, true},
+		{"no data, and none is heard", 1, 0, false, false, -1, -1, false, never, 0, false},
+		{"a log without its end", 2, 0, true, false, 700, 700, false, 30_000, 700 + leap, true},
+		{"all have started", 1, 700, false, false, 0, 0, false, 0, 700 + leap, false},
+		{"one has started", 1, 700, false, false, 0, 500, false, never, 0, false},
+		{"none that has more may take over", 2, 0, false, false, 700, 700, true, 30_000, 700 + leap, false},
+		{"min-replicas-to-ack 0", 0, 0, false, false, 700, 700, false, 0, 0, false},
+		{"nothing could be confirmed", 3, 0, false, false, -1, -1, false, 0, leap, false},
+	} {
+		o := &offsets{loaded: c.loaded, log: c.log, whole: c.whole}
+		s := startedPrimary(t, c.acks, o)
+		for id, offset := range map[string]int64{idB: c.first, idC: c.other} {
+			if n := s.Lookup(id); offset >= 0 {
+				n.Offset, n.dataReceived = offset, s.now
+				if c.noFailover {
+					n.Flags |= bus.NoFailover
+				}
+			}
+		}
+		began, after := s.now, int64(never)
+		for after == never && s.now-began < 600_000 {
+			s.Tick()
+			s.Finish()
+			if s.leading || c.acks == 0 {
+				after = s.now - began
+			}
+			s.At(s.now + TickMs)
+		}
+		if after != c.after || o.to != c.to || s.resignedMs != 0 != c.resigns {
+			t.Errorf("%s: it leads after %d ms at %d, and resigns: %t; not after %d at %d, %t", c.name, after, o.to,
+				s.resignedMs != 0, c.after, c.to, c.resigns)
+		}
+		if withheld := c.acks > 0; o.withheld != withheld {
+			t.Errorf("%s: replicas get no data: %t", c.name, o.withheld)
+		}
+		if s.Led(); s.restarted {
+			t.Errorf("%s: it does not lead after the errand", c.name)
+		}
+	}
+}
+
+// TestResignedPrimary (state.Q5): nodes believe a primary that says that it has failed, as long as it repeats it. It
+// votes for its replica itself.
+func TestResignedPrimary(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.Lookup(idB)
+	for range 100 {
+		s.hearFailed(p, &bus.Message{Type: bus.Fail, Sender: idB, About: idB})
+		s.undoFailed(p) // it answers
+		if !p.is(bus.Failed) {
+			t.Fatal("the node no longer believes it")
+		}
+		s.At(s.now + resignEvery)
+	}
+	o := &offsets{loaded: 700}
+	s = startedPrimary(t, 2, o)
+	replica := s.Lookup(idB)
+	replica.Offset, replica.dataReceived = 900, s.now
+	m := &bus.Message{Type: bus.VoteRequest, CurrentEpoch: s.current, ConfigEpoch: 2, Slots: &s.me.slots}
+	if s.considerVote(replica, m); s.voted != s.current {
+		t.Error("a primary that may lack data does not vote for its replica")
+	}
+	s = startedPrimary(t, 2, o)
+	s.Led()
+	if s.considerVote(s.Lookup(idB), m); s.voted == s.current {
+		t.Error("a primary that serves votes for its replica")
+	}
+}
+
+// TestFollowAtAnotherAddress: when the primary has another address, the core learns that it is the same server.
+func TestFollowAtAnotherAddress(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &offsets{}
+	s.out = o
+	s.Followed()
+	if !s.updateAddress(s.Lookup(idB), &Link{}, &bus.Message{IP: "127.0.0.9", Port: 7001, BusPort: 17001}) || !o.same {
+		t.Errorf("the core is told to follow another server: %+v", o)
+	}
+}
+
+// TestMigrationSparesWhatOthersLack: a replica does not move to an orphaned primary while others lack what it has.
+func TestMigrationSparesWhatOthersLack(t *testing.T) {
+	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+	for _, c := range []struct {
+		acks, other int64
+		moves       bool
+	}{{0, 0, true}, {1, 699, false}, {1, 700, true}, {2, 700, false}} {
+		s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+			idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+			idC + " 127.0.0.1:7002@17002 slave " + idB + " 0 0 2 connected\n" +
+			idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+			idD + " 127.0.0.1:7003@17003 master - 0 0 3 connected 5461-16383\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.out = &offsets{mine: 700}
+		s.Terms.MinAcks, s.Terms.MigrationBarrier, s.ok = c.acks, 1, true
+		s.Lookup(idC).Offset = c.other
+		orphan := s.Lookup(idD)
+		orphan.Flags |= bus.MigrateTo
+		for range 2 {
+			s.migrate(2)
+			s.At(s.now + 2*migrationDelay)
+		}
+		if moves := s.me.Primary == orphan; moves != c.moves {
+			t.Errorf("%+v: it moves: %t", c, moves)
 		}
 	}
 }

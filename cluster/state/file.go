@@ -193,6 +193,9 @@ func (s *State) Load(text string) error {
 	}
 	s.log(logging.LevelNotice, "Node configuration loaded, I'm %s", s.me.ID)
 	s.current = s.maxEpoch() // the file may have been edited
+	if s.restarted = s.me.isPrimary() && s.me.NumSlots > 0 && s.Terms.MinAcks > 0; s.restarted {
+		s.out.Ask(Errand{Kind: Withhold})
+	}
 	s.Apply(s.Terms)
 	return nil
 }

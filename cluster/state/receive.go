@@ -282,7 +282,7 @@ func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 	s.Changed = true
 	s.log(logging.LevelNotice, "Address updated for node %s, now %s:%d", n.label(), n.IP, s.clientPort(n))
 	if s.me.isReplica() && s.me.Primary == n {
-		s.follow(n)
+		s.follow(n, s.following != "")
 	}
 	return true
 }
@@ -393,6 +393,9 @@ func (s *State) hearFailed(sender *Node, m *bus.Message) {
 	}
 	n.toldFailedMs = s.now
 	if n.is(bus.Failed | bus.Myself) {
+		if n == sender {
+			n.failedMs = s.now // it has resigned, and still has (state.Q5)
+		}
 		return
 	}
 	s.log(logging.LevelNotice, "FAIL message received from %s about %s", sender.label(), n.label())

@@ -27,6 +27,7 @@ type simulation struct {
 	said   map[string]*[2056]byte         // each node's last claim: epoch and slots
 	wrong  string                         // the first rule that was broken
 	acks   int64                          // min-replicas-to-ack
+	older  bool                           // primaries keep snapshots, which may be old; otherwise each node has a log
 	kept   map[int]*write                 // the last confirmed write of each shard, if acks is not 0
 	events uint64                         // a hash of all messages and log lines
 
@@ -46,6 +47,7 @@ const (
 	hasty         // a replica stands for election whatever the others have
 	talkative     // a replica confirms writes to a failed primary
 	assured       // a node takes an offset of another history for its own
+	trusting      // a primary that has started gives its data to replicas at once
 )
 
 type vote struct {
@@ -71,6 +73,11 @@ type host struct {
 	acked    map[int]*write // of a primary: the last write that each replica has confirmed
 	hush     bool           // it was told to confirm nothing
 	hushed   bool           // it confirms nothing
+	forgets  int            // how many of its last writes its disk lacks when it starts again; -1: all
+	log      bool           // its disk has a log whose end has no offset
+	loaded   int64          // the offset of the data that it has loaded; 0: unknown
+	whole    bool           // they are all that it had
+	withheld bool           // it gives replicas no data
 	unsure   bool           // it does not know its offset in its primary's stream, if acks is not 0
 	follows  int            // index of a host; -1: none
 	heardMs  int64          // when it last heard from its primary
@@ -157,7 +164,8 @@ func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 
 // start starts the node, with the file of its disk if there is one.
 func (h *host) start() {
-	h.held, h.pending = nil, nil
+	proven := !h.withheld // when it ended
+	h.held, h.pending, h.withheld, h.acked = nil, nil, false, map[int]*write{}
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
 	if h.disk == "" {
 		h.s.Begin()
@@ -173,8 +181,12 @@ func (h *host) start() {
 		h.durable = 0
 		h.s.Followed()
 		h.follows = h.find(h.s.Me().Primary)
-		if h.w.acks > 0 && h.follows >= 0 && h.w.rng.IntN(2) == 0 {
-			h.unsure = true // its log has no offset
+		switch {
+		case h.w.acks == 0:
+		case h.follows < 0:
+			h.load(proven)
+		default:
+			h.unsure = true // its data may be of another primary's history
 		}
 	}
 	h.heardMs = h.w.net.Now()
@@ -186,6 +198,24 @@ func (h *host) start() {
 		h.After(TickMs, tick)
 	}
 	h.After(h.w.rng.Int64N(TickMs), tick)
+}
+
+// load has a primary read its data: a snapshot that may lack its last writes, or a log. A log has an offset only after
+// the good end of a primary that was proven.
+func (h *host) load(proven bool) {
+	h.log, h.whole = !h.w.older || h.forgets == 0 && h.w.rng.IntN(3) > 0, false
+	switch {
+	case !h.log:
+		for ; h.forgets != 0 && h.data != nil; h.forgets-- {
+			h.data = h.data.before
+			h.offset = h.data.at()
+		}
+	case h.w.rng.IntN(2) == 0 && proven:
+		h.whole = true
+	default:
+		h.offset = 0
+	}
+	h.loaded, h.forgets = h.offset, 0
 }
 
 // crash ends the node. Its disk may have a newer file than the node knew.
@@ -286,14 +316,15 @@ func (h *host) replicate() {
 	now := h.w.net.Now()
 	if h.follows < 0 {
 		if h.pausedMs < now {
-			h.offset += h.w.rng.Int64N(100)
-			if h.w.acks > 0 && h.s.OK() && (h.data == nil || h.offset > h.data.offset) {
+			h.offset += h.w.rng.Int64N(100) // also keys that lapse while it does not serve
+			if h.w.acks > 0 && h.s.OK() && !h.withheld && (h.data == nil || h.offset > h.data.offset) {
 				h.data = &write{h.data, h.offset}
 			}
 		}
 		return
 	}
-	if p := h.w.hosts[h.follows]; p.Up() && !p.Paused() && p.follows < 0 && h.w.net.Reaches(h.Host, p.Host) {
+	if p := h.w.hosts[h.follows]; p.Up() && !p.Paused() && p.follows < 0 && h.w.net.Reaches(h.Host, p.Host) &&
+		(!p.withheld || h.w.bug == trusting) {
 		h.offset, h.heardMs, h.unsure = p.offset, now, false
 		if h.w.acks > 0 {
 			h.data = p.data
@@ -313,8 +344,16 @@ func (h *host) confirm(p *host) {
 		all = append(all, d)
 	}
 	slices.SortFunc(all, func(a, b *write) int { return cmp.Compare(b.at(), a.at()) })
-	if shard := p.at % 3; len(all) >= int(h.w.acks) && all[h.w.acks-1].at() > h.w.kept[shard].at() {
-		h.w.kept[shard] = all[h.w.acks-1]
+	if len(all) < int(h.w.acks) {
+		return
+	}
+	shard := p.at % 3
+	confirmed, kept := all[h.w.acks-1], h.w.kept[shard]
+	if !confirmed.has(kept) && !kept.has(confirmed) {
+		h.w.fail("host %d confirms a write at %d without one that was confirmed at %d", p.at, confirmed.at(), kept.at())
+	}
+	if confirmed.at() > kept.at() {
+		h.w.kept[shard] = confirmed
 	}
 }
 
@@ -385,7 +424,8 @@ func (h *host) Confirm(on bool) {
 	}
 	h.After(3, func() { h.hushed = h.hushed && h.hush }) // after the errands
 }
-func (h *host) DataAge() int64 { return h.w.net.Now() - h.heardMs }
+func (h *host) Loaded() (offset int64, isLog, whole bool) { return h.loaded, h.log, h.whole }
+func (h *host) DataAge() int64                            { return h.w.net.Now() - h.heardMs }
 
 func (h *host) Log(level logging.Level, format string, args ...any) {
 	line := fmt.Sprintf("%d host %d: ", h.w.since(), h.at) + fmt.Sprintf(format, args...)
@@ -394,18 +434,37 @@ func (h *host) Log(level logging.Level, format string, args ...any) {
 }
 
 func (h *host) Ask(e Errand) {
+	if e.Kind == Withhold {
+		h.withheld = true // in the turn of the start
+		return
+	}
 	h.After(h.w.rng.Int64N(3), func() {
 		switch e.Kind {
 		case Follow:
-			h.follows, h.unsure = h.find(&Node{IP: e.Host}), true
+			h.follows, h.unsure, h.withheld = h.find(&Node{IP: e.Host}), true, false
 		case Promote:
 			h.follows, h.acked, h.unsure = -1, map[int]*write{}, false
+		case Lead:
+			if h.withheld = false; e.Offset != 0 {
+				h.offset = e.Offset
+			}
+			if kept := h.w.kept[h.at%3]; h.w.acks > 0 && !h.data.has(kept) && !h.replaced() {
+				h.w.fail("host %d leads again without a write that was confirmed at %d", h.at, kept.at())
+			}
+			h.use(func() { h.s.Led() })
 		case Pause:
 			h.pausedMs = h.w.net.Now() + 2*h.terms().ManualTimeout
 			h.use(func() { h.s.Paused() })
 		case Unpause:
 			h.pausedMs = 0
 		}
+	})
+}
+
+// replaced reports whether another host of the shard has taken over.
+func (h *host) replaced() bool {
+	return slices.ContainsFunc(h.w.hosts, func(o *host) bool {
+		return o != h && o.at%3 == h.at%3 && !o.s.IsReplica()
 	})
 }
 

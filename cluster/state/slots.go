@@ -182,20 +182,20 @@ func (s *State) setPrimary(n *Node) {
 		me.Primary.removeReplica(me)
 	}
 	me.Primary = n
-	s.lost = bus.Bitmap{}
+	s.lost, s.restarted, s.leading = bus.Bitmap{}, false, false
 	s.setShard(me, n.ShardID)
 	n.addReplica(me)
 	s.Changed = true
 	s.endElection()
-	s.follow(n)
+	s.follow(n, false)
 	s.resetManual()
 }
 
-// follow makes the core replicate from n.
-func (s *State) follow(n *Node) {
+// follow makes the core replicate from n. same means that the core followed n before, at another address.
+func (s *State) follow(n *Node, same bool) {
 	port := s.replicationPort(n)
 	s.following = address(n.IP, port)
-	s.out.Ask(Errand{Kind: Follow, Host: n.IP, Port: port})
+	s.out.Ask(Errand{Kind: Follow, Host: n.IP, Port: port, Same: same})
 }
 
 // setShard records a node's shard. A replica gets its primary's shard.

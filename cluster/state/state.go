@@ -61,6 +61,10 @@ type Outside interface {
 	// returns for how many ms a replica has not heard from its primary.
 	Offset() int64
 	DataAge() int64
+	// Loaded returns the offset of the data that this node has loaded at its start, or 0 if it is not known. isLog means
+	// that they come from a log of all writes, whose end may be missing. whole means that they are all that the node had
+	// when it ended.
+	Loaded() (offset int64, isLog, whole bool)
 	// Confirm has a replica tell its primary what it has, or no more. It holds when Confirm returns.
 	Confirm(on bool)
 	Log(level logging.Level, format string, args ...any)
@@ -71,6 +75,8 @@ type Errand struct {
 	Kind             ErrandKind
 	Host             string // Follow
 	Port             int
+	Same             bool     // Follow: the server that was followed before has another address
+	Offset           int64    // Lead; 0: none
 	UntilMs          int64    // Pause
 	Slots            []uint16 // Drop
 	Channel, Payload []byte   // Deliver
@@ -87,9 +93,11 @@ const (
 	Empty                     // remove all data
 	Pause                     // pause writes until UntilMs, then call Paused
 	Unpause
-	Drop    // remove the keys of Slots
-	Deliver // a published message for this node's subscribers
-	Taken   // call Done, after the slot map in use shows this decision
+	Drop     // remove the keys of Slots
+	Deliver  // a published message for this node's subscribers
+	Taken    // call Done, after the slot map in use shows this decision
+	Withhold // give replicas no data until Lead
+	Lead     // give replicas data, in a stream that continues at Offset, and call Led
 )
 
 // A Link is one connection to a peer. The driver makes links only with Accept.
@@ -137,6 +145,9 @@ type State struct {
 	rank          int
 	cannot        cannot
 	cannotMs      int64
+	restarted     bool  // this primary has started, and may lack a confirmed write: see state.Q4
+	leading       bool  // the core was told to give data to replicas
+	resignedMs    int64 // when it last told that it has failed: see state.Q5
 
 	manualEnd    int64 // 0: no manual failover
 	manualNode   *Node // of a primary: the replica that takes over

@@ -18,6 +18,7 @@ func (quiet) Ask(Errand)                        {}
 func (quiet) Keys(int) int                      { return 0 }
 func (quiet) Offset() int64                     { return 0 }
 func (quiet) DataAge() int64                    { return 0 }
+func (quiet) Loaded() (int64, bool, bool)       { return 0, false, false }
 func (quiet) Confirm(bool)                      {}
 func (quiet) Log(logging.Level, string, ...any) {}
 func fresh() *State {

@@ -44,7 +44,7 @@ func (s *State) Tick() {
 	}
 	if me := s.me; me.isReplica() && me.Primary != nil && s.following == "" && !me.Primary.is(bus.NoAddress) &&
 		me.Primary.IP != "" {
-		s.follow(me.Primary)
+		s.follow(me.Primary, false)
 	}
 	for _, t := range s.taken {
 		if t.from.PingSent == 0 {
@@ -256,9 +256,6 @@ func (s *State) updateState() {
 	if s.firstUpdate == 0 {
 		s.firstUpdate = s.now
 	}
-	if s.me.isPrimary() && !s.ok && s.now-s.firstUpdate < writableDelay {
-		return
-	}
 	size, reachable, covered := 0, 0, 0
 	for _, n := range s.nodes {
 		if !n.is(bus.Failed) {
@@ -272,6 +269,9 @@ func (s *State) updateState() {
 		}
 	}
 	s.size = size
+	if s.me.isPrimary() && !s.ok && (!s.isProven() || s.now-s.firstUpdate < writableDelay) {
+		return
+	}
 	ok := covered == slots.Count || !s.Terms.FullCoverage
 	if reachable < s.quorum() {
 		ok = false

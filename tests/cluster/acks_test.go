@@ -80,12 +80,13 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 
 // confirmingShard makes a cluster of three primaries, of which the first one has replicas. Writes need confirmations by
 // acks of them. All replicas have the first write, which sets key to 0.
-func confirmingShard(t *testing.T, count, acks int) (primary *testkit.Server, replicas, voters []*testkit.Server,
-	key string) {
+func confirmingShard(t *testing.T, count, acks int, args ...string) (primary *testkit.Server,
+	replicas, voters []*testkit.Server, key string) {
 	t.Helper()
 	var nodes []*testkit.Server
 	for range 3 + count {
-		nodes = append(nodes, node(t, false, "--ack-timeout", "600000", "--cluster-replica-validity-factor", "0"))
+		nodes = append(nodes, node(t, false, append([]string{"--ack-timeout", "600000",
+			"--cluster-replica-validity-factor", "0"}, args...)...))
 	}
 	for i, n := range nodes[:3] {
 		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/3, (i+1)*slots.Count/3-1)
@@ -112,7 +113,10 @@ func confirmingShard(t *testing.T, count, acks int) (primary *testkit.Server, re
 		})
 	}
 	key = keyOf(t, primary)
-	primary.Do("SET", key, 0) // no offset is 0 then, which would be unknown
+	testkit.Until(t, testkit.Slowly(patience), "a first write", func() error { // no offset is 0 then: that is unknown
+		v, err := primary.Ask("SET", key, 0)
+		return errors.Join(err, v.Err())
+	})
 	for _, n := range replicas {
 		testkit.Until(t, testkit.Slowly(patience), "the first write is there", func() error {
 			return testkit.Equal(n.InfoInt("replication", "slave_repl_offset") > 0, true)
@@ -262,4 +266,163 @@ func TestOrdersDoNotWaitForReplicas(t *testing.T) {
 	n.Do("CLUSTER", "BUMPEPOCH")
 	n.Do("CLUSTER", "DELSLOTS", 7)
 	n.AwaitInfo(testkit.Slowly(patience), "replication", "ack_state", "waiting")
+}
+
+// serves waits until a node serves a key's slot as primary, with value want.
+func serves(t *testing.T, n *testkit.Server, key, want string) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(patience), n.Addr+" serves "+want, func() error {
+		v, err := n.Ask("GET", key)
+		return errors.Join(err, role(n), testkit.Equal(v.Text, want))
+	})
+}
+
+// heirOf waits until a replica has taken over.
+func heirOf(t *testing.T, replicas ...*testkit.Server) (heir *testkit.Server) {
+	t.Helper()
+	testkit.Until(t, testkit.Slowly(patience), "a replica takes over", func() (err error) {
+		for _, n := range replicas {
+			heir = n
+			if err = role(n); err == nil {
+				return nil
+			}
+		}
+		return err
+	})
+	return heir
+}
+
+const mayLack = "This primary has started, and may lack a confirmed write"
+
+// unnoticed has a primary start again before any node has noticed that it was away.
+var unnoticed = []string{"--cluster-node-timeout", "10000"}
+
+// TestPrimaryIsBackWithOlderData (state.Q4 and state.Q5): a primary is killed and starts again without a confirmed
+// write, before any node has noticed or while an election waits. No replica takes its data, and it does not serve its
+// slots. A replica that has the write takes over.
+func TestPrimaryIsBackWithOlderData(t *testing.T) {
+	t.Parallel()
+	t.Run("empty", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 2, unnoticed...)
+		if v := primary.Do("INCR", key); v.Int != 1 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		primary.Kill()
+		primary.Restart("--min-replicas-to-ack", "2")
+		heir := heirOf(t, replicas...)
+		takesOver(t, heir, key, primary)
+	})
+	t.Run("snapshot", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 1, 1, unnoticed...)
+		// When the snapshot is loaded, these keys have lapsed. Their removal is in the stream, which is then longer than
+		// that of the replica.
+		for i := range 2000 {
+			primary.Do("SET", fmt.Sprintf("%s{%s}", strings.Repeat("long", 50)+fmt.Sprint(i), key), i, "PX", 600_000)
+		}
+		at := time.Now().Add(5 * time.Second)
+		for i := range 2000 {
+			primary.Do("PEXPIREAT", fmt.Sprintf("%s{%s}", strings.Repeat("long", 50)+fmt.Sprint(i), key), at.UnixMilli())
+		}
+		primary.Do("SAVE")
+		if v := primary.Do("INCR", key); v.Int != 1 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		primary.Kill()
+		testkit.Until(t, testkit.Slowly(patience), "the keys lapse while the server is down", func() error {
+			return testkit.Equal(time.Now().After(at), true)
+		})
+		primary.Restart("--min-replicas-to-ack", "1")
+		heir := heirOf(t, replicas...)
+		takesOver(t, heir, key, primary)
+	})
+	t.Run("failed", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 1)
+		has, lacks := replicas[0], replicas[1]
+		confirmWithout(t, primary, lacks, key, 1)
+		has.Signal(syscall.SIGSTOP)
+		primary.Kill()
+		lacks.Signal(syscall.SIGCONT)
+		lacks.AwaitLog(testkit.Slowly(patience), mayBeMissing)
+		primary.Restart("--min-replicas-to-ack", "1")
+		primary.AwaitLog(testkit.Slowly(patience), mayLack)
+		lacks.AwaitLog(testkit.Slowly(patience), "Can't SYNC while this master may have older data")
+		if role(lacks) == nil {
+			t.Error("a replica without a confirmed write has taken over")
+		}
+		has.Signal(syscall.SIGCONT)
+		takesOver(t, has, key, lacks, primary)
+	})
+}
+
+// TestPrimaryIsBackWithItsLog: after a good end a primary knows that it has all data, and needs no replica to serve
+// again. After a kill it does not know how much it has, so that a replica takes over.
+func TestPrimaryIsBackWithItsLog(t *testing.T) {
+	t.Parallel()
+	t.Run("good end", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 1, unnoticed...)
+		primary.Do("CONFIG", "SET", "appendonly", "yes")
+		primary.AwaitInfo(testkit.Slowly(patience), "persistence", "aof_rewrite_in_progress", "0")
+		confirmWithout(t, primary, replicas[1], key, 1)
+		if code := primary.Terminate(); code != 0 {
+			t.Fatalf("the primary ends with %d", code)
+		}
+		primary.Restart("--min-replicas-to-ack", "1", "--appendonly", "yes")
+		serves(t, primary, key, "1")
+		replicas[1].Signal(syscall.SIGCONT)
+		synced(t, replicas...)
+		for _, n := range replicas {
+			if role(n) == nil {
+				t.Error("a replica has taken over from a primary that lacks nothing")
+			}
+		}
+		if v := primary.Do("INCR", key); v.Int != 2 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		primary.Kill() // the note of the good end is not valid any more
+		primary.Restart()
+		heir := heirOf(t, replicas...)
+		testkit.Until(t, testkit.Slowly(patience), "the writes are there", func() error {
+			v, err := heir.Ask("GET", key)
+			return errors.Join(err, testkit.Equal(v.Text, "2"))
+		})
+		synced(t, primary)
+	})
+	t.Run("good end with a snapshot", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 1, unnoticed...)
+		if v := primary.Do("INCR", key); v.Int != 1 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		primary.Do("CONFIG", "SET", "save", "3600 1")
+		if code := primary.Terminate(); code != 0 {
+			t.Fatalf("the primary ends with %d", code)
+		}
+		primary.Restart("--min-replicas-to-ack", "1")
+		serves(t, primary, key, "1")
+		synced(t, replicas...)
+		if n := primary.InfoInt("stats", "sync_partial_ok"); n != 2 {
+			t.Errorf("%d replicas have continued, not 2", n)
+		}
+	})
+	t.Run("all are killed", func(t *testing.T) {
+		t.Parallel()
+		primary, replicas, _, key := confirmingShard(t, 2, 1, unnoticed...)
+		primary.Do("CONFIG", "SET", "appendonly", "yes")
+		primary.AwaitInfo(testkit.Slowly(patience), "persistence", "aof_rewrite_in_progress", "0")
+		if v := primary.Do("INCR", key); v.Int != 1 {
+			t.Fatalf("INCR: %+v", v)
+		}
+		for _, n := range append(replicas, primary) {
+			n.Kill()
+		}
+		for _, n := range append(replicas, primary) {
+			n.Restart("--min-replicas-to-ack", "1", "--appendonly", "yes")
+		}
+		serves(t, primary, key, "1")
+		synced(t, replicas...)
+	})
 }
