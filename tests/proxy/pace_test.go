@@ -188,9 +188,14 @@ func TestTableBesideSlowReader(t *testing.T) {
 	if n, err := io.CopyN(io.Discard, c.Reader(), each); err != nil {
 		t.Fatalf("%d bytes: %v", n, err)
 	}
+	for _, s := range all.shards {
+		s.Do("ACL", "SETUSER", "operator", "on", ">secret", "~*", "&*", "+@all")
+	}
+	operator := p.Dial() // as another user, so that its calls are not on the slow connection
+	expect(t, operator, "OK", "AUTH", "operator", "secret")
 	deaf := ask(4)
 	defer deaf.Close() // only the proxy ends the connection before
-	p.Do("CONFIG", "SET", "proxy-timeout", 5000)
+	expect(t, operator, "OK", "CONFIG", "SET", "proxy-timeout", 5000)
 	moves(16382)
 	p.AwaitLog(testkit.Slowly(time.Minute), "a new table waits for its calls")
 }
