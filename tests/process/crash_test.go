@@ -41,7 +41,7 @@ func TestPanicIsInTheLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{"panic: DEBUG PANIC", "engine.(*Core).Serve", "goroutine "} {
+			for _, want := range []string{"panic: DEBUG PANIC", "engine.(*Core).serve(", "goroutine "} {
 				if !strings.Contains(string(log), want) {
 					t.Errorf("no %q in %s", want, log)
 				}

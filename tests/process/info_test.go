@@ -69,6 +69,7 @@ func TestMailIsCounted(t *testing.T) {
 
 // TestLoopsInInfo: INFO says how many event loops serve, and why. Without io-threads the server begins with one.
 func TestLoopsInInfo(t *testing.T) {
+	t.Setenv("SPINDLE_TEST_IO_THREADS", "")
 	for _, c := range []struct {
 		args                  []string
 		count, active, choice string
