@@ -456,12 +456,34 @@ func (m *moving) await(from *testkit.Server) (state string) {
 	}
 }
 
+// tell logs a round, and what each node thinks of the cluster and of its moves.
+func (m *moving) tell(round string) {
+	m.t.Log(round)
+	for _, n := range m.gated.nodes {
+		for _, line := range strings.SplitAfter(n.Log(), "\n") {
+			if strings.Contains(line, "Slot migration") && strings.Contains(line, "finished") || strings.Contains(line, "poch") {
+				m.t.Logf("%s: %s", n.Addr, line)
+			}
+		}
+		for _, word := range []string{"NODES", "SLOTS", "GETSLOTMIGRATIONS"} {
+			v, err := n.Ask("CLUSTER", word)
+			m.t.Logf("%s: CLUSTER %s: %v %v %s", n.Addr, word, err, v, v.Text)
+		}
+	}
+}
+
 // TestBrokenMoves: moves of slots are broken at a random moment, at either end. Afterwards each slot has one owner, all
 // acknowledged writes are there once, no staged key is left, and the next attempt succeeds.
 func TestBrokenMoves(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	m := newMoving(t, seed)
+	last := "" // the latest round
+	t.Cleanup(func() {
+		if t.Failed() {
+			m.tell(last)
+		}
+	})
 	struck := map[string]int{} // rounds by fault and state
 	for round := range rounds(12) {
 		var from, to *testkit.Server
@@ -479,6 +501,7 @@ func TestBrokenMoves(t *testing.T) {
 			return errors.Join(err, v.Err(), testkit.Equal(moveState(from, "name") != before, true))
 		})
 		state := m.await(from)
+		last = fmt.Sprintf("%s in %s, from %s to %s", what, state, from.Addr, to.Addr)
 		struck[f.name+" in "+state]++
 		f.strike(m, from, to)
 		for _, n := range m.gated.nodes {
