@@ -6,14 +6,14 @@ import (
 )
 
 // A ClusterRole lets the cluster control this server's role in replication.
-type ClusterRole struct {
-	d         *Set
-	handsOver func() bool
-}
+type ClusterRole struct{ d *Set }
 
 // ClusterRole returns the cluster's access to replication. handsOver reports whether slots are about to have another
 // owner. It is called in turns.
-func (d *Set) ClusterRole(handsOver func() bool) ClusterRole { return ClusterRole{d, handsOver} }
+func (d *Set) ClusterRole(handsOver func() bool) ClusterRole {
+	d.handsOver = handsOver
+	return ClusterRole{d}
+}
 
 // Follow implements cluster.Role.
 func (r ClusterRole) Follow(host string, port int, same bool) {
@@ -39,7 +39,7 @@ func (r ClusterRole) Empty() {
 
 // Pause implements cluster.Role.
 func (r ClusterRole) Pause(untilMs int64) (paused bool) {
-	if r.handsOver() {
+	if r.d.handsOver() {
 		return false
 	}
 	r.d.Core.AssertWhole("an offset is announced to the cluster")

@@ -95,12 +95,13 @@ type Set struct {
 	loadContext context.Context
 	stopLoading func()
 
-	copying      bool      // a full copy is being loaded
-	emptied      bool      // the data were dropped for a full copy that could not be loaded
-	cutAt        time.Time // when work was last cancelled because of kept memory
-	diskLoggedMs int64     // when a write of a replica with a failing disk was last logged, Unix ms
-	stopWrites   func()    // sets or removes the barrier of the disk
-	roleChanged  func()    // sets or removes the barriers of a replica
+	copying      bool        // a full copy is being loaded
+	emptied      bool        // the data were dropped for a full copy that could not be loaded
+	cutAt        time.Time   // when work was last cancelled because of kept memory
+	diskLoggedMs int64       // when a write of a replica with a failing disk was last logged, Unix ms
+	stopWrites   func()      // sets or removes the barrier of the disk
+	roleChanged  func()      // sets or removes the barriers of a replica
+	handsOver    func() bool // slots are about to have another owner; set in cluster mode
 }
 
 // New makes a Set. The append-only file is off until the data set is loaded.

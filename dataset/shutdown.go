@@ -177,6 +177,11 @@ func (s *Shutdown) handOver() (waits bool) {
 		return now < s.handing
 	case !s.handsOver():
 		return false
+	case s.d.handsOver() && s.Remaining() > 0: // the heir and the slots' next owner could both serve them
+		return true
+	case s.d.handsOver():
+		s.log.Warning("No replica is told to take over: slots are being handed over.")
+		return false
 	}
 	s.handing = now
 	at, ok := s.d.Feed.Heir()

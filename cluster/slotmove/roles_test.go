@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"spindle/engine"
 	"spindle/internal/slots"
 	"spindle/protocol"
 )
@@ -89,11 +90,27 @@ func TestEndOfUnknownMove(t *testing.T) {
 	}
 }
 
-// TestGrantAfterDemotion: the source of a move has become a replica. Its new primary serves the slots, so it grants
-// nothing.
-func TestGrantAfterDemotion(t *testing.T) {
-	n := newNode(t)
-	n.demote()
+// TestNoGrant: the source of a move has become a replica, or its replica is to take over. Another node may serve the
+// slots, so it grants nothing.
+func TestNoGrant(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		prev func(*node)
+	}{
+		{"a replica", (*node).demote},
+		{"a failover", func(n *node) { n.Do(func() { n.PauseFor(engine.PauseFailover, false, 1_000_000) }) }},
+		{"a shutdown", func(n *node) { n.Do(func() { n.PauseFor(engine.PauseShutdown, false, 1_000_000) }) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			c.prev(n)
+			n.asksForGrant(t)
+		})
+	}
+}
+
+// asksForGrant makes the node the source of a move whose target asks for the hand-over. The move must fail.
+func (n *node) asksForGrant(t *testing.T) {
 	n.Do(func() {
 		j := &job{name: strings.Repeat("a", nameBytes), export: true, state: exportPaused, source: n.cluster.Me(),
 			target: n.cluster.other.ID, ranges: ranges{{0, 9}}, list: ranges{{0, 9}}.list()}

@@ -62,7 +62,7 @@ func (m *Mover) hear(j *job, word string) {
 		case j.state != exportPaused:
 			unexpected()
 		case m.core.FailsOver(): // slotmove.S3
-			m.end(j, failed, "A failover of this node is under way")
+			m.end(j, failed, "A failover or the shutdown of this node is under way")
 		case now > j.untilMs:
 			m.log.Warning("Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration %s, but we are not paused. Denying "+
 				"failover.", j.what)

@@ -91,6 +91,41 @@ func TestHandOverAtShutdown(t *testing.T) {
 	}
 }
 
+// TestHandOverOfSlotsAtShutdown: SHUTDOWN FAILOVER while the server has claimed slots, and their former owner has not
+// heard of it. The replica may not know of the claim either, and would remove the keys. So it is not told to take over.
+func TestHandOverOfSlotsAtShutdown(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--shutdown-timeout", "2"}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	id := to.Do("CLUSTER", "MYID").Text
+	replica.Do("CLUSTER", "REPLICATE", id)
+	synced(t, replica)
+	testkit.Until(t, testkit.Slowly(patience), "the primary knows the replica", func() error {
+		return testkit.Equal(len(to.Do("CLUSTER", "REPLICAS", id).Elems), 1)
+	})
+	s := establish(t, from, to, 'a')
+	s.bring()
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	from.Signal(syscall.SIGSTOP)
+	defer from.Signal(syscall.SIGCONT)
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	testkit.Until(t, testkit.Slowly(patience), "a claim", func() error {
+		return testkit.Equal(moveState(to, "state"), "failover-granted")
+	})
+	client := to.Dial()
+	client.Send("SHUTDOWN", "NOSAVE", "FAILOVER")
+	if err := client.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if code := to.Wait(testkit.Slowly(patience)); code != 0 {
+		t.Errorf("the server ended with %d", code)
+	}
+	if strings.Contains(to.Log(), "Telling replica") {
+		t.Error("the replica was told to take over")
+	}
+}
+
 // TestSafeShutdown: with SAFE, a primary with slots does not shut down. FAILOVER is refused outside cluster mode.
 func TestSafeShutdown(t *testing.T) {
 	t.Parallel()
