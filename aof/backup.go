@@ -23,8 +23,8 @@ import (
 //
 // aof.K1. From the end of the backup's rewrite until SEAL no rewrite begins. So the log's files are the base of the
 // backup and all increments after it.
-// aof.K2. A job of the writer reports its end in a turn. The report is ignored if it belongs to an earlier backup,
-// which number shows.
+// aof.K2. A job of the writer reports its end in a turn, while no unit is open: a log that is on only for the backup then
+// leaves the core's sinks. The report is ignored if it belongs to an earlier backup, which number shows.
 // Source: the documentation of BACKUP in Redis 8.10.
 type backup struct {
 	state   backupState
@@ -153,7 +153,7 @@ func (l *Log) rewritten(err error) {
 		if err == nil {
 			err = l.w.folder.disk.SyncDir(dir)
 		}
-		go l.parts.Core.Do(func() { l.pinned(number, path, err) })
+		go l.parts.Core.DoBetween(func() { l.pinned(number, path, err) })
 	})
 	b.state = backupIncrementing // aof.K1
 }
@@ -242,7 +242,7 @@ func (l *Log) sealBackup() (*sealing, error) {
 	number, dir, cut, at := b.number, b.dir, l.w.end(), l.parts.Now().UnixMilli()
 	l.w.do(cut, func() {
 		files, err := l.w.seal(dir, cut, at)
-		go l.parts.Core.Do(func() { l.backedUp(number, files, err) })
+		go l.parts.Core.DoBetween(func() { l.backedUp(number, files, err) })
 	})
 	return s, nil
 }

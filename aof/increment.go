@@ -78,10 +78,11 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	return m, err
 }
 
-// fail ends a rewrite whose goroutine does not run any more. It must not be called in a turn.
+// fail ends a rewrite whose goroutine does not run any more. It must not be called in a turn. The log may then leave the
+// core's sinks, so the report waits for the end of an open unit.
 func (w *writer) fail(j *rewriting, err error) {
 	close(j.gone)
-	go w.log.parts.Core.Do(func() { w.log.finished(j, err) })
+	go w.log.parts.Core.DoBetween(func() { w.log.finished(j, err) })
 }
 
 // change directs the log to the new increment, once the old one is complete (aof.R2). If the old one cannot be written,
