@@ -188,6 +188,8 @@ func (c *Core) over(l *lent) {
 	p, cl := l.p, l.p.cl
 	c.lent = nil
 	c.raised--
+	c.nanos, c.nowMs = c.wall.Now() // the log writes down when the unit came
+	c.space.SetNow(c.nowMs)
 	if c.stack.unit.effects != 0 {
 		c.flushUnit()
 		if c.hooks.Wrote != nil {
@@ -196,8 +198,6 @@ func (c *Core) over(l *lent) {
 	}
 	c.stack.slots = nil
 	cl.Out = nil
-	c.nanos, c.nowMs = c.wall.Now()
-	c.space.SetNow(c.nowMs)
 	c.runBefore()
 	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took, slot: c.stack.counted})
 	c.noteSizes(cl, p.spec, p.args, c.stack.counted, c.requestBytes(p.args), l.reply.Len())
