@@ -138,6 +138,27 @@ var clusterColumns = []*column{
 			c.must(c.p, "CLUSTER", "SETSLOT", slot, "NODE", c.id(c.more[0]))
 			c.taken[slot] = true
 		}, after: func(c *cell) { c.holds(c.more[0], "the target", true) }},
+	{name: "slot-moves", kind: clusters, weight: 20, rows: clusterRows, mayLose: true,
+		rule: "the keys are at the slot's next owner", before: func(c *cell) {
+			c.migrateSlot() // a unit would hold back the command, but not the move
+			c.soon()
+		}, act: func(c *cell) {
+			c.await("a slot that has moved", func() error {
+				v, err := c.p.Ask("GET", c.unit.key("c"))
+				if err == nil && strings.HasPrefix(v.Text, "MOVED") {
+					return nil
+				}
+				c.migrateSlot() // it is refused while the slot moves, and repeats a move that has failed
+				return fmt.Errorf("%v %v", v, err)
+			})
+			c.taken[slots.Of([]byte(c.unit.tag))] = true
+		}, after: func(c *cell) { c.holds(c.more[0], "the target", true) }},
+}
+
+// migrateSlot asks the primary to move the unit's slot to another node as a whole.
+func (c *cell) migrateSlot() {
+	slot := slots.Of([]byte(c.unit.tag))
+	_, _ = c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", c.id(c.more[0]))
 }
 
 // takesOver makes the replica take over by the given command.
