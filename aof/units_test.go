@@ -43,7 +43,7 @@ func TestBackupEndsBesideUnit(t *testing.T) {
 	s.waitFor("a sealed backup", func() bool { return s.aof.backup.state == backupSealed })
 	s.Do(func() {
 		if s.aof.attached {
-			t.Error("the log goes on after the backup")
+			t.Error("the log continues after the backup")
 		}
 	})
 }
