@@ -23,8 +23,8 @@ import (
 //
 // aof.K1. From the end of the backup's rewrite until SEAL no rewrite begins. So the log's files are the base of the
 // backup and all increments after it.
-// aof.K2. A job of the writer reports its end in a turn, while no unit is open. A log that is on only for the backup then
-// leaves the core's sinks. The report is ignored if it belongs to an earlier backup, which number shows.
+// aof.K2. A job of the writer reports its end in a turn, while no unit is open. A log that is on only for the backup
+// then leaves the core's sinks. The report is ignored if it belongs to an earlier backup, which number shows.
 // Source: the documentation of BACKUP in Redis 8.10.
 type backup struct {
 	state   backupState

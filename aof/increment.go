@@ -78,8 +78,8 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	return m, err
 }
 
-// fail ends a rewrite whose goroutine does not run any more. It must not be called in a turn. The log may then leave the
-// core's sinks, so the report waits for the end of an open unit.
+// fail ends a rewrite whose goroutine does not run any more. It must not be called in a turn. The log may then leave
+// the core's sinks, so the report waits for the end of an open unit.
 func (w *writer) fail(j *rewriting, err error) {
 	close(j.gone)
 	go w.log.parts.Core.DoBetween(func() { w.log.finished(j, err) })

@@ -23,8 +23,8 @@ func (c *Core) Unpause(by PausePurpose) {
 	c.applyPause()
 }
 
-// FailsOver reports whether writes are held for a failover, or for a shutdown that may end in one. So another server may
-// have taken over. Turn only.
+// FailsOver reports whether writes are held for a failover, or for a shutdown that may end in one. So another server
+// may have taken over. Turn only.
 func (c *Core) FailsOver() bool {
 	c.assertHeld()
 	return c.pause.until[PauseFailover] != 0 || c.pause.until[PauseShutdown] != 0
