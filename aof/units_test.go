@@ -32,8 +32,7 @@ func TestBackupEndsBesideUnit(t *testing.T) {
 	s.doAs(other.(*client.Client), "SLOW", "1")
 	close(hold)
 	testkit.Await(t, time.Minute, "an idle writer", s.resting)
-	for range 200 { // the report of the writer takes a turn
-		time.Sleep(time.Millisecond)
+	for range 5000 { // the report of the writer takes one of these turns
 		left := false
 		if s.Do(func() { left = s.Lent() && !s.aof.attached }); left {
 			t.Fatal("the log has left in the middle of a unit")

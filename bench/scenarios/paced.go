@@ -14,8 +14,8 @@ type point struct {
 // points has a point for each contender, by name, and pace.
 type points map[string]map[pace]*point
 
-// paced adds runs of GET and SET 1:1 to points, without pipelining. Each server is filled anew, and serves the paces
-// one after another.
+// paced adds runs of GET and SET 1:1 to points, without pipelining. Each server starts empty, is filled, and serves the
+// paces one after another.
 func (e *Env) paced(to points, contenders []Contender, paces ...pace) error {
 	return e.alternate(contenders, func(c Contender, _ int) error {
 		server, err := e.Begin(c, Start{})
