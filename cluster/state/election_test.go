@@ -511,3 +511,35 @@ func TestMigrationSparesWhatOthersLack(t *testing.T) {
 		}
 	}
 }
+
+// TestVoteOutlivesAStart: a node that has voted in an epoch does not vote in it again after a start.
+func TestVoteOutlivesAStart(t *testing.T) {
+	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-5460\n" +
+		idB + " 127.0.0.1:7001@17001 master,fail - 0 0 2 connected 5461-16383\n" +
+		idC + " 127.0.0.1:7002@17002 slave " + idB + " 0 0 2 connected\n" +
+		idD + " 127.0.0.1:7003@17003 slave " + idB + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	votes := func(s *State, id string) bool {
+		before := s.Critical()
+		s.considerVote(s.Lookup(id), &bus.Message{Type: bus.VoteRequest, CurrentEpoch: s.current, ConfigEpoch: 2,
+			Slots: &s.Lookup(idB).slots})
+		return s.Critical() > before
+	}
+	if !votes(s, idC) {
+		t.Fatal("it does not vote")
+	}
+	again, err := loaded(string(s.Describe()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if votes(again, idD) {
+		t.Error("it votes twice in an epoch")
+	}
+	if again.voted = 0; !votes(again, idD) {
+		t.Error("without the note of its vote it does not vote either")
+	}
+}

@@ -41,7 +41,6 @@ type bug uint8
 const (
 	noBug     bug = iota
 	ungated       // messages do not wait for the disk
-	forgetful     // a restarted node does not know that it has voted
 	generous      // a node votes as often as it is asked
 	sameEpoch     // a replica takes over with its old primary's epoch
 	hasty         // a replica stands for election whatever the others have
@@ -174,9 +173,6 @@ func (h *host) start() {
 	} else {
 		if err := h.s.Load(h.disk); err != nil {
 			h.w.fail("host %d cannot read its own file: %v\n%s", h.at, err, h.disk)
-		}
-		if h.w.bug == forgetful {
-			h.s.voted = 0
 		}
 		h.durable = 0
 		h.s.Followed()
