@@ -118,7 +118,8 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 			return err
 		}
 		joined := slices.ContainsFunc(nodes, func(n *clusterNode) bool { return n.id == mine.id && n.lives() && n.linked })
-		if joined && len(there) >= len(nodes) &&
+		// A node that imports a slot before it knows the owner never learns it: it keeps importing slots as they are.
+		if joined && len(there) >= len(nodes) && slotsIn(there) >= slotsIn(nodes) &&
 			!slices.ContainsFunc(there, func(n *clusterNode) bool { return n.is("handshake") }) {
 			return nil
 		}
@@ -126,6 +127,16 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 			return failed(http.StatusGatewayTimeout, "failed", "%s and %s do not see each other", address, v.seen)
 		}
 	}
+}
+
+// slotsIn counts the slots that have an owner.
+func slotsIn(nodes []*clusterNode) (count int) {
+	for _, n := range nodes {
+		for _, r := range n.slots {
+			count += r[1] - r[0] + 1
+		}
+	}
+	return count
 }
 
 // myself finds the node that sent the list.
