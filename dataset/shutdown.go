@@ -238,6 +238,7 @@ func (s *Shutdown) finish() bool {
 			s.log.Warning("Error trying to save the DB. Exit anyway.")
 		}
 	}
+	s.d.Feed.HoldStill(true) // a PING after the end would leave replicas ahead of it
 	// If the log is on, the next process loads the log, which names no offset.
 	endStream := s.d.Ends.EndStream(saved && !s.d.Settings.Log.On.Get())
 	end, ok := s.d.Feed.End()

@@ -48,5 +48,5 @@ func (f *Feed) Lead(offset int64) {
 // End returns the offset at which this primary's stream ends, when the server ends. ok is false if replicas may have
 // more than this server. Turn only.
 func (f *Feed) End() (offset int64, ok bool) {
-	return f.offset, !f.following && !f.withheld && f.settings.MinAck.Get() > 0
+	return f.offset, !f.following && (!f.withheld || f.loaded.whole) && f.settings.MinAck.Get() > 0
 }

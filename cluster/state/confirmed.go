@@ -26,10 +26,12 @@ import (
 // have no more than it has loaded. All of them may be unknown instead: then none can do better. A primary that ended in
 // good order has all that it ever confirmed, and needs no number of answers.
 // state.Q5. If a replica has more, the primary tells all nodes that it has failed, and votes like the others. The
-// election goes by state.Q1. In two cases the primary serves all the same after unownedFor. Its own data are a log that
-// may only lack its end, or no replica with more may take over (cluster-replica-no-failover).
+// election goes by state.Q1. In three cases the primary serves all the same after unownedFor. Its own data are a log
+// that may only lack its end. No replica with more may take over (cluster-replica-no-failover). All replicas are heard,
+// none is known to have more, and some have started too, so that they can never know more.
 // state.Q6. Replicas that it has not heard may have a tail that was never confirmed. So its stream continues at an
-// offset beyond all of them (leap). Then nodes that have its later writes have the greater offsets.
+// offset beyond all of them (leap). Then nodes that have its later writes have the greater offsets. After a start from
+// a log it continues there in any case: until the first replica comes, such a stream does not count its writes.
 //
 // The age of the data does not count against a replica that knows its offset: state.Q1 says more.
 //
@@ -106,16 +108,18 @@ func (s *State) isProven() bool {
 	}
 	waited := s.now - s.firstUpdate
 	switch {
-	case s.Terms.MinAcks == 0 || s.me.NumSlots == 0, ahead == 0 && whole && waited >= writableDelay:
+	case s.Terms.MinAcks == 0 || s.me.NumSlots == 0:
 		s.lead(0)
 		return false
-	case ahead == 0 && (have >= need && mine > 0 || need <= 0 || unknown == len(peers)):
-		if have == len(peers) {
-			most = -leap // all are known, and have no more
-		}
+	case ahead == 0 && !isLog && have == len(peers): // all are known, and have no more
+		s.lead(0)
+		return false
+	case ahead == 0 && waited >= writableDelay &&
+		(whole || have >= need && mine > 0 || need <= 0 || unknown == len(peers)):
 		s.lead(most + leap)
 		return false
-	case waited >= s.unownedFor() && (isLog && !whole || ahead > 0 && heirs == 0):
+	case waited >= s.unownedFor() &&
+		(isLog && !whole || ahead > 0 && heirs == 0 || ahead == 0 && have+unknown == len(peers)):
 		s.log(logging.LevelWarning, "No replica has taken over from this primary for %d ms. It serves now, and confirmed "+
 			"writes may be lost.", waited)
 		s.lead(most + leap)

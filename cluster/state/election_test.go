@@ -387,19 +387,20 @@ func TestPrimaryIsProven(t *testing.T) {
 		resigns      bool
 	}{
 		{"all have no more", 1, 700, false, false, 700, 500, false, 0, 0, false},
-		{"one was not heard, one need be", 2, 700, false, false, 700, -1, false, 0, 700 + leap, false},
+		{"all have no more than a log", 1, 700, true, true, 700, 500, false, writableDelay, 700 + leap, false},
+		{"one was not heard, one need be", 2, 700, false, false, 700, -1, false, writableDelay, 700 + leap, false},
 		{"one was not heard, both must be", 1, 700, false, false, 700, -1, false, never, 0, false},
 		{"one has more", 2, 700, false, false, 700, 701, false, never, 0, true},
 		{"one has more, after a good end", 1, 700, true, true, -1, 701, false, never, 0, true},
-		{"good end", 1, 700, true, true, -1, -1, false, writableDelay, 0, false},
+		{"good end", 1, 700, true, true, -1, -1, false, writableDelay, 700 + leap, false},
 		{"no data", 2, 0, false, false, 700, 700, false, never, 0, true},
 		{"no data, and none is heard", 1, 0, false, false, -1, -1, false, never, 0, false},
 		{"a log without its end", 2, 0, true, false, 700, 700, false, 30_000, 700 + leap, true},
-		{"all have started", 1, 700, false, false, 0, 0, false, 0, 700 + leap, false},
-		{"one has started", 1, 700, false, false, 0, 500, false, never, 0, false},
+		{"all have started", 1, 700, false, false, 0, 0, false, writableDelay, 700 + leap, false},
+		{"one has started", 1, 700, false, false, 0, 500, false, 30_000, 700 + leap, false},
 		{"none that has more may take over", 2, 0, false, false, 700, 700, true, 30_000, 700 + leap, false},
 		{"min-replicas-to-ack 0", 0, 0, false, false, 700, 700, false, 0, 0, false},
-		{"nothing could be confirmed", 3, 0, false, false, -1, -1, false, 0, leap, false},
+		{"nothing could be confirmed", 3, 0, false, false, -1, -1, false, writableDelay, leap, false},
 	} {
 		o := &offsets{loaded: c.loaded, log: c.log, whole: c.whole}
 		s := startedPrimary(t, c.acks, o)
