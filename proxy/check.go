@@ -173,6 +173,8 @@ func (t *attempt) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err
 	if t.round == k.round && len(k.asking) > 0 {
 		k.attempts--
 		switch {
+		case err != nil && u != nil && u.denied: // the shard has refused the identity in the greeting
+			k.end(nil, scan.OtherError, err)
 		case err != nil:
 			k.why = err
 			k.goOn()
