@@ -76,7 +76,11 @@ func Launch(t testing.TB, spec Spec) *Server {
 	if s.Dir == "" {
 		s.Dir = t.TempDir()
 	}
-	if s.Port == 0 {
+	switch {
+	case s.Port != 0:
+	case slices.Contains(spec.Args, "--cluster-enabled"):
+		s.Port = FreePorts(t, 1) // the bus needs one, too
+	default:
 		s.Port = FreePort(t)
 	}
 	s.Addr = "127.0.0.1:" + strconv.Itoa(s.Port)
