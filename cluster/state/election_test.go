@@ -544,3 +544,27 @@ func TestVoteOutlivesAStart(t *testing.T) {
 		t.Error("without the note of its vote it does not vote either")
 	}
 }
+
+// TestPrimaryFollowsAnother: a replica hears that its primary follows the new primary, before it hears the new primary's
+// claim. It follows the new primary too.
+func TestPrimaryFollowsAnother(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n" +
+		idC + " 127.0.0.1:7002@17002 slave " + idB + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, c := s.byID[idB], s.byID[idC]
+	all := b.slots
+	for _, m := range []*bus.Message{
+		{Type: bus.Ping, Sender: idB, Flags: bus.Replica, Primary: idC, CurrentEpoch: 7, ConfigEpoch: 7, Slots: &all},
+		{Type: bus.Ping, Sender: idC, Flags: bus.Primary, CurrentEpoch: 7, ConfigEpoch: 7, Slots: &all},
+	} {
+		s.Receive(&Link{Node: s.byID[m.Sender], Inbound: true, ready: true}, m)
+		s.Finish()
+	}
+	if s.me.Primary != c || c.NumSlots != 16384 {
+		t.Errorf("the primary is %s, and the new primary has %d slots", s.me.Primary.ID, c.NumSlots)
+	}
+}

@@ -334,6 +334,8 @@ func (s *State) learnRole(n *Node, m *bus.Message) {
 		s.Changed = true
 		s.save(false)
 	}
+	// The new primary may never say so here with a claim to slots: demote has given it the slots already.
+	s.followUp()
 }
 
 // demote records that a primary has become a replica.

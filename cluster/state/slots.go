@@ -143,15 +143,23 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		s.setPrimary(n)
 		s.todo |= todoUpdate
 		s.save(true)
-	case s.me.Primary != nil && s.me.Primary.Primary != nil && s.me.Primary.Primary != s.me:
-		grand := s.me.Primary.Primary
-		s.log(logging.LevelNotice, "I'm a sub-replica! Reconfiguring myself as a replica of grandmaster %s", grand.label())
-		s.setPrimary(grand)
-		s.todo |= todoUpdate
-		s.save(true)
+	case s.followUp():
 	case len(dirty) > 0:
 		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
 	}
+}
+
+// followUp makes this node a replica of its primary's primary, if there is one. It reports whether it did.
+func (s *State) followUp() bool {
+	if s.me.Primary == nil || s.me.Primary.Primary == nil || s.me.Primary.Primary == s.me {
+		return false
+	}
+	grand := s.me.Primary.Primary
+	s.log(logging.LevelNotice, "I'm a sub-replica! Reconfiguring myself as a replica of grandmaster %s", grand.label())
+	s.setPrimary(grand)
+	s.todo |= todoUpdate
+	s.save(true)
+	return true
 }
 
 // becomePrimary records that a node is a primary.
