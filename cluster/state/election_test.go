@@ -545,8 +545,8 @@ func TestVoteOutlivesAStart(t *testing.T) {
 	}
 }
 
-// TestPrimaryFollowsAnother: a replica hears that its primary follows the new primary, before it hears the new primary's
-// claim. It follows the new primary too.
+// TestPrimaryFollowsAnother: a replica hears that its primary follows the new primary, before it hears the new
+// primary's claim. It follows the new primary too.
 func TestPrimaryFollowsAnother(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
