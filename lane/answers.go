@@ -50,7 +50,7 @@ func (l *Lane) call(c *command.Context) error {
 // shutdown runs SHUTDOWN NOSAVE. The client gets no reply, unless the shutdown is given up.
 func (l *Lane) shutdown(s *session) (err error) {
 	ending := make(chan error, 1)
-	inTime := l.Core.DoWithin(patience, func() {
+	inTime := l.Core.DoWithin(100*patience, func() { // a busy host must not end it without its replicas
 		err = l.Shutdown(func(err error) {
 			ending <- err
 			s.cl.Conn.Resume()
