@@ -90,7 +90,7 @@ func (k *Keyspace) EvictOne() (freed int64, ok bool) {
 			}
 		}
 	}
-	return 0, false
+	return k.evictRandom() // the samples met only hidden keys: few of the keys are shown
 }
 
 // holder returns the database whose content is now d, or nil.
@@ -166,17 +166,17 @@ func (p *pool) offer(score uint64, v value.Value, d *data) {
 	p.at[at] = candidate{score, hash, d}
 }
 
-// evictRandom evicts a random key. Each call takes the next database that has one.
+// evictRandom evicts a random key that the policy may evict. Each call takes the next database that has one.
 func (k *Keyspace) evictRandom() (freed int64, ok bool) {
 	for range k.dbs {
 		k.pool.next = (k.pool.next + 1) % len(k.dbs)
 		db := &k.dbs[k.pool.next]
 		t := &db.d.t
 		var ref memory.Ref
-		if k.Policy == AllKeysRandom {
-			ref = t.Random(&k.rng)
-		} else {
+		if k.Policy.volatileOnly() {
 			ref = t.RandomVolatile(&k.rng)
+		} else {
+			ref = t.Random(&k.rng)
 		}
 		if ref != 0 {
 			key := value.At(ref).Key()
