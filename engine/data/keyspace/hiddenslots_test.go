@@ -121,6 +121,12 @@ func TestModelHiddenSlots(t *testing.T) {
 
 // TestHiddenKeysStay: keys of hidden slots neither expire nor are evicted. Once their slot is shown, they do and are.
 func TestHiddenKeysStay(t *testing.T) {
+	for range 10 { // the samples are random
+		playHiddenKeys(t)
+	}
+}
+
+func playHiddenKeys(t *testing.T) {
 	heap, err := memory.New(memory.Options{Databases: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +135,7 @@ func TestHiddenKeysStay(t *testing.T) {
 	k := New(heap, Options{Databases: 1, StartMs: 1000, Slots: true})
 	db, slot := k.DB(0), slots.Of([]byte("h"))
 	k.Hide([]uint16{slot}, true)
-	const keys = 5000 // samples of these seldom meet the key that is shown
+	const keys = 340 // samples of these may not meet the key that is shown
 	for i := range keys {
 		db.SetString(fmt.Appendf(nil, "{h}%d", i), []byte("v"), 1500)
 	}
