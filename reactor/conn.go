@@ -18,7 +18,7 @@ import (
 // reactor.C1. Only the loop's goroutine touches a conn, except the atomic fields.
 // reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
 // of them waits for an event that may never come. Replies that the gate holds leave first: the peer may have closed
-// only its own direction.
+// only its own direction. If the socket breaks, they are dropped.
 type conn struct {
 	loop *loop                // for the loop's goroutine
 	home atomic.Pointer[loop] // the same, for other goroutines (reactor.V1)
@@ -136,6 +136,8 @@ func (c *conn) readMail(m *mail) {
 		c.closeAfterOutput()
 	case mailWritable:
 		c.writable()
+	case mailBroken:
+		c.breaks()
 	case mailLimits:
 		c.overLimit()
 	case mailOpen:
@@ -266,9 +268,15 @@ func (c *conn) hangup() {
 	c.part()
 }
 
+// breaks ends a connection whose socket takes no more bytes.
+func (c *conn) breaks() {
+	c.broken = true
+	c.hangup()
+}
+
 // part ends a connection whose peer has gone: at once, or after the replies that the gate holds (reactor.C2).
 func (c *conn) part() {
-	if len(c.out.marks) > 0 && c.life != lifeClosing {
+	if len(c.out.marks) > 0 && c.life != lifeClosing && !c.broken {
 		c.hungUp = true
 		c.closeAfterOutput()
 		return

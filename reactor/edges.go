@@ -134,7 +134,7 @@ func (c *conn) reported(events uint32) (reads bool) {
 	c.announced() // reactor.E1
 	if events&ended != 0 {
 		if events = endOf(fd); events != 0 { // reactor.E3
-			c.hungUp = true
+			c.hungUp, c.broken = true, c.broken || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0
 			if c.flow == flowHeld || events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 && c.isClosing() {
 				c.hangup()
 				return false
@@ -167,7 +167,10 @@ func (c *conn) readMore(first, rest []byte) {
 		c.readable = false
 		return
 	case errno == unix.EINTR:
-	case errno != 0 || n == 0:
+	case errno != 0:
+		c.breaks()
+		return
+	case n == 0:
 		c.hangup()
 		return
 	}

@@ -1,10 +1,12 @@
 package reactor
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
+	"net"
 	"strconv"
 	"sync"
 	"testing"
@@ -102,6 +104,54 @@ func TestHeldRepliesAfterTheEnd(t *testing.T) {
 			eventually(t, "Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
 		}
 	})
+}
+
+// TestHeldRepliesOfADeadPeer: while the gate holds the replies of a client, its socket breaks. The connection ends at
+// once, although the gate stays shut. Before that the client may have closed its direction, or have sent QUIT.
+func TestHeldRepliesOfADeadPeer(t *testing.T) {
+	eachLink(t, func(t *testing.T, backend Backend) {
+		for name, last := range map[string]string{"open": "", "half closed": "", "quitting": command("QUIT")} {
+			gate := protocol.NewGate()
+			h := newTestHandler()
+			h.decided = func(turn uint64) { gate.Shut(turn) }
+			r, addr := serveHandler(t, h, Options{Backend: backend, Gate: gate})
+			p := dial(t, addr)
+			p.send(command("ECHO", "a") + last)
+			eventually(t, "the reply to be held", func() bool { return anyConn(r, func(c *conn) bool { return c.out.gated }) })
+			if name == "half closed" {
+				p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+				eventually(t, "the end of the client's direction", func() bool {
+					return anyConn(r, (*conn).isClosing)
+				})
+			}
+			if secured {
+				p.Conn = p.Conn.(*tls.Conn).NetConn()
+			}
+			p.Conn.(*net.TCPConn).SetLinger(0)
+			p.Close() // by a reset
+			eventually(t, name+": Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
+		}
+	})
+}
+
+// anyConn reports whether f is true for a connection of r.
+func anyConn(r *Reactor, f func(c *conn) bool) (found bool) {
+	r.back.each(func(l *loop) {
+		got := make(chan bool, 1)
+		l.post(mail{kind: mailRun, run: func() {
+			is := false
+			for c := range l.conns {
+				is = is || f(c)
+			}
+			got <- is
+		}})
+		select {
+		case is := <-got:
+			found = found || is
+		case <-time.After(patience):
+		}
+	})
+	return found
 }
 
 // hear adds n bytes to an output, posted with the mark turn.

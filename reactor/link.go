@@ -19,6 +19,7 @@ type link struct {
 
 	readable bool // not netpoll: the socket may hold bytes that no event will announce again (reactor.E1)
 	hungUp   bool // not netpoll: the peer is gone
+	broken   bool // the socket takes no more bytes
 	writes   bool // gnet, epoll: the poller also reports room to write
 }
 

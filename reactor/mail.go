@@ -44,6 +44,7 @@ const (
 	mailClose
 	mailCloseAfter
 	mailWritable
+	mailBroken
 	mailLimits
 	mailRun     // call a function
 	mailOpen    // a backend's own loop takes a socket

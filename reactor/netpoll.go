@@ -177,7 +177,9 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	c := h.conn
 	switch {
 	case c.life == lifeClosed:
-	case n <= 0:
+	case n < 0:
+		c.breaks()
+	case n == 0:
 		c.hangup()
 	default:
 		c.traffic(buffer[:n])
@@ -260,10 +262,13 @@ func (h *netpollHost) wake() {
 }
 
 func (h *netpollHost) watchWrite(c *conn) {
-	if err := h.back.reactor.watcher.add(c); err != nil {
+	if err := h.back.reactor.watcher.add(c, unix.EPOLLOUT); err != nil {
 		c.close()
 	}
 }
+
+// watchBreak implements breakWatcher.
+func (h *netpollHost) watchBreak(c *conn) error { return h.back.reactor.watcher.add(c, 0) }
 
 func (h *netpollHost) drop(c *conn) {
 	b := h.back

@@ -42,6 +42,7 @@ type uringSocket struct {
 	stopping bool // it is being cancelled
 	polled   bool // events are reported
 	watched  bool // room to write is reported, once
+	breaks   bool // the watcher has it
 	kept     []kept
 }
 
@@ -252,6 +253,9 @@ func (h *uringHost) enter(c *conn) {
 func (h *uringHost) drop(c *conn) {
 	s := h.sockets[c.fd]
 	h.sockets[c.fd] = nil
+	if s.breaks {
+		h.loop.reactor.watcher.remove(c)
+	}
 	for _, k := range s.kept {
 		h.ring.Buffers.Give(k.buffer)
 	}
@@ -277,6 +281,12 @@ func (h *uringHost) watchWrite(c *conn) {
 		s.watched = true
 		h.ring.Poll(c.fd, unix.POLLOUT, s.user(ofRoom))
 	}
+}
+
+// watchBreak implements breakWatcher. A poll of the ring would report only that the peer sends no more.
+func (h *uringHost) watchBreak(c *conn) error {
+	h.sockets[c.fd].breaks = true
+	return h.loop.reactor.watcher.add(c, 0)
 }
 
 // receive arms the socket's receive.
@@ -331,7 +341,7 @@ func (h *uringHost) receivedLast(s *uringSocket, result int) {
 	case errno == 0 && c.isClosing(): // the peer may still take the output
 		h.watchEvents(s)
 	default:
-		c.hungUp = true
+		c.hungUp, c.broken = true, errno != 0
 		c.hangup()
 	}
 }

@@ -6,11 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A watcher tells loops when a full socket takes bytes again, for backends whose own poller cannot do that.
+// A watcher tells loops when a full socket takes bytes again, or when it breaks. It is for backends whose own poller
+// cannot do that.
 //
 // It is one goroutine with its own epoll, started by the first connection that needs it. A connection is registered for
 // one event after the kernel has refused its bytes. The event reaches the loop as mail.
-// Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read.
+// Price: an epoll_ctl and a wake for each time a socket fills up, and an epoll_ctl for each closing connection whose
+// output the gate holds; nothing for connections that read.
 //
 // reactor.W1. A connection is removed before its descriptor is closed. An event names the conn by a number that is
 // never used twice, so that a late event finds nothing.
@@ -39,8 +41,9 @@ func (w *watcher) start() {
 	go w.run()
 }
 
-// add requests one mail to c's loop when c's socket takes bytes again. On the loop.
-func (w *watcher) add(c *conn) error {
+// add requests one mail to c's loop, at the first of events or when c's socket breaks. events is EPOLLOUT or 0. On the
+// loop.
+func (w *watcher) add(c *conn, events uint32) error {
 	w.once.Do(w.start)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +60,7 @@ func (w *watcher) add(c *conn) error {
 		id = w.next
 		w.conns[id], w.fds[c] = c, id
 	}
-	return unix.EpollCtl(w.poll, op, c.fd, &unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLONESHOT, Fd: id})
+	return unix.EpollCtl(w.poll, op, c.fd, &unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: id})
 }
 
 // remove forgets c, before its descriptor is closed (reactor.W1).
@@ -88,8 +91,12 @@ func (w *watcher) run() {
 			w.mu.Lock()
 			c := w.conns[events[i].Fd]
 			w.mu.Unlock()
+			kind := mailBroken
+			if events[i].Events&unix.EPOLLOUT != 0 {
+				kind = mailWritable
+			}
 			if c != nil {
-				c.post(mail{kind: mailWritable, c: c})
+				c.post(mail{kind: kind, c: c})
 			}
 		}
 	}

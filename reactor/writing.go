@@ -84,7 +84,7 @@ func (c *conn) flushed(n int, result flushed) {
 	case flushedSome:
 		l.later(c)
 	case flushedHeld:
-		if c.isClosing() && l.reactor.options.Gate.Never(c.out.marks[0].turn) {
+		if c.isClosing() && c.mustEnd() {
 			c.close()
 			return
 		}
@@ -102,6 +102,22 @@ func (c *conn) flushed(n int, result flushed) {
 		l.later(c) // goOn closes it
 	}
 	c.noteOutput()
+}
+
+// mustEnd reports whether a closing connection ends although the gate holds its output. Otherwise it ends when the
+// output has left, or when its socket breaks.
+func (c *conn) mustEnd() bool {
+	if c.loop.reactor.options.Gate.Never(c.out.marks[0].turn) {
+		return true
+	}
+	w, ok := c.loop.host.(breakWatcher)
+	return ok && w.watchBreak(c) != nil
+}
+
+// A breakWatcher is a host that reports nothing of a socket whose peer has sent its end.
+type breakWatcher interface {
+	// watchBreak makes the loop call c.breaks once the socket takes no more bytes. On the loop.
+	watchBreak(c *conn) error
 }
 
 // unsent puts back the bytes of p that the socket has not taken: all but the first result bytes. If result is an errno,
