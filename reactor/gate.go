@@ -196,6 +196,8 @@ func (l *loop) passGate() {
 		case c.life == lifeClosed:
 		case c.away != nil:
 			c.out.gated = false // the flush after its batch checks again
+		case len(c.out.marks) == 0:
+			c.out.gated = false // its socket is dead, and its output was dropped
 		case c.out.pass(gate, &l.replies):
 			if c.out.gated = false; !c.out.blocked {
 				c.markDirty()

@@ -154,6 +154,29 @@ func anyConn(r *Reactor, f func(c *conn) bool) (found bool) {
 	return found
 }
 
+// TestGateOfADeadOutput: a connection under TLS is in the loop's gated list when its socket breaks, and the
+// connection stays open because its next batch will run soon. The loop then does not ask for it again and again.
+func TestGateOfADeadOutput(t *testing.T) {
+	gate := protocol.NewGate()
+	gate.Shut(1)
+	l := newLoop(&Reactor{options: Options{Gate: gate}}, 0)
+	if _, err := newEpollHostFor(t, l); err != nil {
+		t.Fatal(err)
+	}
+	l.armed.Store(true)
+	dead := &conn{life: lifeOrphaned, out: output{gated: true}}
+	held := &conn{out: output{gated: true, bytes: 1, held: 1, marks: []mark{{turn: 1, bytes: 1}}}}
+	dead.setFlow(flowMore)
+	l.gated = []*conn{dead, held}
+	l.passGate()
+	if l.mayPass() {
+		t.Error("the loop is to look at its gated connections again, and the gate has not opened")
+	}
+	if len(l.gated) != 1 || l.gated[0] != held || dead.out.gated {
+		t.Errorf("%d connections wait for the gate", len(l.gated))
+	}
+}
+
 // hear adds n bytes to an output, posted with the mark turn.
 func (o *output) hear(gate *protocol.Gate, turn uint64, n int) {
 	before := o.bytes
