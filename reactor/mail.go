@@ -95,6 +95,13 @@ func (l *loop) PostAll(turn uint64, to []protocol.Conn, except protocol.Conn, p 
 	l.post(mail{kind: mailPostAll, turn: turn, p: p, to: to, except: except})
 }
 
+// mails returns how many mails wait.
+func (l *loop) mails() int {
+	l.mailMu.Lock()
+	defer l.mailMu.Unlock()
+	return len(l.mail)
+}
+
 // slowSteps is how long slowDown waits at most, in milliseconds.
 const slowSteps = 20
 

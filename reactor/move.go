@@ -41,9 +41,13 @@ type removal struct {
 }
 
 const (
-	movedAtOnce  = 16   // connections that move in one turn of the core
-	movedLook    = 512  // connections that are looked at in it
-	mostCompared = 1024 // receivers of a waiting message that are compared with a connection
+	movedAtOnce  = 16  // connections that move in one turn of the core
+	movedLook    = 512 // connections that are looked at in it
+	mostCompared = 64  // receivers of a waiting message that are compared with a connection
+
+	// mailsBesideMoves bounds the mails of a loop whose connections move. Each connection is compared with all mails, in
+	// the turn (BenchmarkMoves). Past the bound the loop reads its mails first.
+	mailsBesideMoves = 64
 )
 
 // giveAway makes the loop move up to n of its connections to other loops, a few in each iteration. On the loop.
@@ -68,6 +72,9 @@ func (l *loop) giveAway(n int, to []*loop) {
 func (l *loop) moveSome() {
 	m, host := l.moving, l.host.(mover)
 	l.handler.(protocol.Mover).Still(func(may func(session any) bool) {
+		if l.mails() > mailsBesideMoves {
+			return
+		}
 		for moved, looked := 0, 0; moved < movedAtOnce && looked < movedLook; looked++ {
 			last := len(m.conns) - 1
 			if last < 0 || m.left == 0 || l.stopping {

@@ -269,3 +269,78 @@ func TestSeatedConnectionsStay(t *testing.T) {
 		t.Error("mail for others is for a connection")
 	}
 }
+
+// A restingHost is a mover whose connections have no sockets.
+type restingHost struct{ host }
+
+func (restingHost) wake()         {}
+func (restingHost) release(*conn) {}
+func (restingHost) arrive(*conn)  {}
+
+// resting returns a loop with n connections at rest, which shall give all of them to another loop.
+func resting(n int) (from, to *loop) {
+	r := &Reactor{handler: newTestHandler()}
+	r.loops = []*loop{newLoop(r, 0), newLoop(r, 1)}
+	for _, l := range r.loops {
+		l.host = restingHost{}
+	}
+	from, to = r.loops[0], r.loops[1]
+	for range n {
+		c := &conn{session: &testSession{}}
+		c.setLoop(from)
+		from.conns[c] = struct{}{}
+	}
+	from.giveAway(n, []*loop{to})
+	return from, to
+}
+
+// TestNoMovesBesideFullMailboxes: while many mails wait for a loop, none of its connections moves. Each would be
+// compared with all those mails, and the core's turn would take seconds.
+func TestNoMovesBesideFullMailboxes(t *testing.T) {
+	const conns = 100
+	from, _ := resting(conns)
+	for range 100_000 {
+		from.mail = append(from.mail, mail{kind: mailResume, c: &conn{}})
+	}
+	from.moveSome()
+	if len(from.conns) != conns || from.moving == nil {
+		t.Fatalf("%d of %d connections have stayed; more shall move: %t", len(from.conns), conns, from.moving != nil)
+	}
+	from.mail = nil
+	from.moveSome()
+	if left := len(from.conns); left != conns-movedAtOnce {
+		t.Errorf("%d of %d connections have stayed when no mail waits", left, conns)
+	}
+}
+
+// BenchmarkMoves moves some of 10,000 connections in one turn of the core, beside as many mails as may wait then. The
+// mails are for others, or for receivers that are compared with each connection. Watch the time: a turn should stay
+// below a millisecond.
+func BenchmarkMoves(b *testing.B) {
+	many := make([]protocol.Conn, mostCompared)
+	for i := range many {
+		many[i] = &conn{}
+	}
+	for name, m := range map[string]mail{"none": {}, "resumes": {kind: mailResume, c: &conn{}},
+		"messages": {kind: mailPostAll, to: many}} {
+		b.Run(name, func(b *testing.B) {
+			from, to := resting(10_000)
+			if name != "none" {
+				for range mailsBesideMoves {
+					from.mail = append(from.mail, m)
+				}
+			}
+			for b.Loop() {
+				if from.moving == nil || len(from.moving.conns) < movedLook {
+					b.StopTimer()
+					mails := from.mail
+					from, to = resting(10_000)
+					from.mail = mails
+					b.StartTimer()
+				}
+				from.moveSome()
+				to.mail = to.mail[:0]
+			}
+		})
+	}
+}
