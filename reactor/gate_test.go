@@ -154,8 +154,8 @@ func anyConn(r *Reactor, f func(c *conn) bool) (found bool) {
 	return found
 }
 
-// TestGateOfADeadOutput: a connection under TLS is in the loop's gated list when its socket breaks, and the
-// connection stays open because its next batch will run soon. The loop then does not ask for it again and again.
+// TestGateOfADeadOutput: a connection under TLS is in the loop's gated list when its socket breaks. It stays open,
+// because its next batch will run soon. The loop does not look at it again and again meanwhile.
 func TestGateOfADeadOutput(t *testing.T) {
 	gate := protocol.NewGate()
 	gate.Shut(1)

@@ -11,8 +11,8 @@ import (
 //
 // It is one goroutine with its own epoll, started by the first connection that needs it. A connection is registered for
 // one event after the kernel has refused its bytes. The event reaches the loop as mail.
-// Price: an epoll_ctl and a wake for each time a socket fills up, and an epoll_ctl for each closing connection whose
-// output the gate holds; nothing for connections that read.
+// Price: an epoll_ctl and a wake for each time a socket fills up; nothing for connections that read. A closing
+// connection whose output the gate holds costs an epoll_ctl.
 //
 // reactor.W1. A connection is removed before its descriptor is closed. An event names the conn by a number that is
 // never used twice, so that a late event finds nothing.
