@@ -20,7 +20,7 @@ var known = []loss{
 	{"throughput", "io-threads 2", "io-threads 2 on one core, pipeline 1",
 		"two loops share one core and hand the turn over by the kernel", "a second core"},
 	{"io-threads", "netpoll", "netpoll backend, pipeline 1, all cores", "as above", "nothing planned"},
-	{"io-threads", "gnet io-threads 2", "gnet, io-threads 2, pipeline 1",
+	{"io-threads", "io-threads 2", "io-threads 2, pipeline 1",
 		"two loops and the load share two cores: fewer requests an iteration, and more changes of thread",
 		"more cores; without io-threads one loop serves until they are idle"},
 	{"rates", "/s on", "CPU of a request, 1,000 requests a second and fewer",
