@@ -126,6 +126,26 @@ func (w *writer) open(s *shared) {
 	w.log.parts.Gate.Open(math.MaxUint64)
 }
 
+// syncAll writes and syncs everything added so far, and then calls done on the writer's goroutine. why says why the
+// disk does not have it.
+func (w *writer) syncAll(done func(why string)) {
+	s := w.lock()
+	at := s.buf.end
+	w.unlock()
+	w.doAfterAll(func() {
+		s := w.lock()
+		due := s.filed && s.trouble.why() == "" && s.sync.synced < at
+		w.unlock()
+		if due {
+			w.sync()
+		}
+		s = w.lock()
+		why := s.trouble.why()
+		w.unlock()
+		done(why)
+	})
+}
+
 // syncFailed ends the file, and under always the process.
 func (w *writer) syncFailed(s *shared, err error) {
 	w.syncRefused(s, err)

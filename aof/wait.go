@@ -38,6 +38,21 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 	}
 }
 
+// Sync writes and syncs everything that was added so far, whatever appendfsync says. A write that has failed is tried
+// once more. done is called in this turn or a later one. why is "" if the disk has everything, and the reason
+// otherwise, in the system's words. A log that is off, or waits for its first base, has nothing to sync. Turn only.
+func (l *Log) Sync(done func(why string)) {
+	why := l.w.refusal()
+	if l.state != on {
+		if l.state == off {
+			why = ""
+		}
+		done(why)
+		return
+	}
+	l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
+}
+
 // awaitFirst asks the writer for news when the writes of the first waiting client are on disk.
 func (l *Log) awaitFirst() {
 	s := l.w.lock()

@@ -59,6 +59,9 @@ type Parts struct {
 	Output   func() int64                   // the hard limit of replicas' output, bytes; 0: none
 	Newest   func() bgsave.Version          // the RDB version that payloads may be of at most
 	Busy     func()                         // called when a move begins or ends
+	// Sync has the disk take everything in the log. done is called in this turn or a later one. why is "" if it has, or
+	// if no log is kept.
+	Sync func(done func(why string))
 }
 
 // A Mover has the moves of this node. Turn only.

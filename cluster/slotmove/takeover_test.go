@@ -128,6 +128,8 @@ type node struct {
 	t       testing.TB
 	mover   *Mover
 	cluster *cluster
+	synced  func(why string) // the mover waits for the log's disk; nil: it does not
+	slow    bool             // the log's disk is
 }
 
 func newNode(t testing.TB) *node {
@@ -149,7 +151,12 @@ func newNode(t testing.TB) *node {
 	n.mover = New(Parts{Core: n.Core, Space: space, Cluster: n.cluster, Settings: moves, Log: logging.New(io.Discard),
 		Dial: n.cluster.dial, Source: func() string { return "" }, Login: func() (string, string) { return "", "" },
 		Patience: func() time.Duration { return time.Hour }, Hold: func() time.Duration { return time.Hour },
-		Output: func() int64 { return 0 }, Newest: func() bgsave.Version { return 0 }, Busy: func() {}})
+		Output: func() int64 { return 0 }, Newest: func() bgsave.Version { return 0 }, Busy: func() {},
+		Sync: func(done func(why string)) {
+			if n.synced = done; !n.slow {
+				done("")
+			}
+		}})
 	rows, err := command.NewCatalogue(str.Family, command.Family{Name: "cluster",
 		Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: Subcommands(n.mover)}}})
 	if err != nil {
@@ -345,4 +352,72 @@ func TestCancelledImport(t *testing.T) {
 			return over
 		})
 	}
+}
+
+// TestHandOverWaitsForTheDisk (slotmove.T5): the target asks its source to hold the clients, and then for the
+// hand-over, when the log's disk has all that came before. If the disk fails, the move ends and says why.
+func TestHandOverWaitsForTheDisk(t *testing.T) {
+	for _, why := range []string{"", "No space left on device"} {
+		t.Run(why, func(t *testing.T) {
+			n := newNode(t)
+			n.slow = true
+			source, c := n.arrive()
+			said := func(word string) bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return strings.Contains(c.posts.String(), word)
+			}
+			waits := func(line, word, why string) {
+				t.Helper()
+				n.synced = nil
+				if reply, _ := n.ask(source, line); strings.Contains(reply, word) || said(word) || n.synced == nil {
+					t.Fatalf("%s: %q; it waits for the disk: %t", line, reply, n.synced != nil)
+				}
+				n.Do(func() { n.synced(why) })
+				if said(word) != (why == "") {
+					t.Fatalf("the disk has said %q, and the target has said %s: %t", why, word, said(word))
+				}
+			}
+			for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+				strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "SET {1}key v"} {
+				n.ask(source, line)
+			}
+			waits("CLUSTER SYNCSLOTS SNAPSHOT-EOF", "REQUEST-PAUSE", "")
+			waits("CLUSTER SYNCSLOTS PAUSED", "REQUEST-FAILOVER", why)
+			if why == "" {
+				return
+			}
+			testkit.Await(t, time.Minute, "the move has failed", func() (over bool) {
+				n.Do(func() { over = n.mover.jobs[0].state == failed })
+				return over
+			})
+			n.Do(func() {
+				if message := n.mover.jobs[0].message; !strings.HasSuffix(message, why) {
+					t.Errorf("the move says %q", message)
+				}
+			})
+			if owner := n.cluster.Owner(0); owner != n.cluster.other.ID {
+				t.Errorf("%s owns the slots", owner)
+			}
+		})
+	}
+}
+
+// TestMoveIsOverBeforeTheDisk: the source leaves while the log's disk is slow. The disk's later answer changes nothing.
+func TestMoveIsOverBeforeTheDisk(t *testing.T) {
+	n := newNode(t)
+	n.slow = true
+	source, _ := n.arrive()
+	for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+		strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK", "CLUSTER SYNCSLOTS SNAPSHOT-EOF"} {
+		n.ask(source, line)
+	}
+	n.Do(func() {
+		n.mover.end(n.mover.jobs[0], failed, "the source has left")
+		n.synced("")
+		n.synced("No space left on device")
+		if j := n.mover.jobs[0]; j.message != "the source has left" {
+			t.Errorf("the move says %q", j.message)
+		}
+	})
 }

@@ -21,6 +21,8 @@ import (
 // slotmove.T4. Clients of the slots are held until the claim is on disk and the source knows of it. A node that starts
 // without the claim drops the keys, and with them everything that was written. A source that has not heard of the claim
 // keeps the slots after a while (slotmove.S2), and this node drops the keys.
+// slotmove.T5. The log is synced before this node asks for the hand-over, whatever appendfsync says. The keys may be
+// old, and the source drops its own. A sync before clients are held leaves little for the one while they are held.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -196,14 +198,17 @@ func (m *Mover) receive(j *job, word []byte) {
 	case command.Is(word, "SNAPSHOT-EOF"):
 		if expect(importReceiving, "SNAPSHOT-EOF") {
 			m.log.Notice("Slot migration %s successfully received slot snapshot. Beginning incremental stream...", j.what)
-			m.say(j, "REQUEST-PAUSE")
 			m.enter(j, importWaitPaused)
+			m.synced(j, func() { m.say(j, "REQUEST-PAUSE") })
 		}
 	case command.Is(word, "PAUSED"):
 		if expect(importWaitPaused, "PAUSED") {
-			j.beganMs, j.requestedMs, j.epoch = j.heardMs, j.heardMs, m.parts.Cluster.Epoch(j.source)
-			m.say(j, "REQUEST-FAILOVER")
-			m.enter(j, importRequested)
+			j.beganMs = j.heardMs
+			m.synced(j, func() {
+				j.requestedMs, j.epoch = m.core.SteadyMs(), m.parts.Cluster.Epoch(j.source)
+				m.say(j, "REQUEST-FAILOVER")
+				m.enter(j, importRequested)
+			})
 		}
 	case command.Is(word, "FAILOVER-GRANTED"):
 		if expect(importRequested, "FAILOVER-GRANTED") {
@@ -213,6 +218,22 @@ func (m *Mover) receive(j *job, word []byte) {
 		m.log.Warning("Received unknown SYNCSLOTS subcommand from slot migration %s. Failing the migration.", j.what)
 		m.end(j, failed, "Unknown SYNCSLOTS subcommand used")
 	}
+}
+
+// synced calls then when the disk has all that the import has written to the log (slotmove.T5). If the disk does not
+// take it, the move is given up.
+func (m *Mover) synced(j *job, then func()) {
+	was := j.state
+	m.parts.Sync(func(why string) {
+		switch m.noteRole(); {
+		case j.state != was: // it has ended
+		case why != "":
+			m.log.Warning("Slot migration %s is given up: the append-only file cannot be written: %s", j.what, why)
+			m.end(j, failed, "The append-only file of the target cannot be written: "+why)
+		default:
+			then()
+		}
+	})
 }
 
 // say sends a message to the source.

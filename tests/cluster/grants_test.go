@@ -456,13 +456,66 @@ func TestHandOverWaitsForTheLog(t *testing.T) {
 		}
 	}
 	to.Wait(testkit.Slowly(patience))
-	if log := to.Log(); !strings.Contains(log, "waiting-for-paused -> failover-requested") {
-		t.Error("the target has ended before it was told that clients are held")
+	if log := to.Log(); !strings.Contains(log, "File too large") {
+		t.Error("the target has ended for another reason")
 	}
 	to.Restart()
 	testkit.Until(t, testkit.Slowly(patience), "the move has failed",
 		func() error { return testkit.Equal(moveState(to, "state"), "failed") })
 	showsNone(t, to)
+}
+
+// TestFullDiskAtHandOver: with appendfsync everysec or no the disk of the target's log is full when clients are held.
+// The target does not ask for the hand-over, and says why. When there is room again, the next attempt succeeds.
+func TestFullDiskAtHandOver(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"everysec", "no"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			nodes := owners(t, []string{"--save", "", "--appendonly", "yes", "--appendfsync", policy}, testkit.Ours,
+				testkit.Ours)
+			from, to := nodes[0], nodes[1]
+			s := establish(t, from, to, 'a')
+			s.say("SET", "{1}large", strings.Repeat("x", 4*moreThanNodesConf))
+			s.bring()
+			limit := func(size uint64) {
+				files := unix.Rlimit{Cur: size, Max: unix.RLIM_INFINITY}
+				if err := unix.Prlimit(to.PID, unix.RLIMIT_FSIZE, &files, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			limit(moreThanNodesConf)
+			s.link.Send("SET", "{1}late", "v")
+			s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+			for {
+				v, err := s.link.Receive()
+				if err != nil {
+					break
+				}
+				if len(v.Elems) == 3 && v.Elems[2].Text == "REQUEST-FAILOVER" {
+					t.Fatal("the target has asked for the hand-over before its log had the last change")
+				}
+			}
+			moved(t, to, "failed")
+			if message := moveState(to, "message"); !strings.Contains(message, "File too large") {
+				t.Errorf("the move says %q", message)
+			}
+			limit(unix.RLIM_INFINITY)
+			showsNone(t, to)
+			from.Do("SET", "key", "value")
+			testkit.Until(t, testkit.Slowly(patience), "the next attempt succeeds", func() error {
+				v, err := from.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 16382, "NODE", to.Do("CLUSTER", "MYID").Text)
+				if err = errors.Join(err, v.Err()); err != nil {
+					return err
+				}
+				testkit.Until(t, testkit.Slowly(patience), "the attempt ends", func() error { return movesOver(from) })
+				return testkit.Equal(moveState(from, "state"), "success")
+			})
+			if v := to.Do("GET", "key"); v.Text != "value" {
+				t.Errorf("the key is %+v", v)
+			}
+		})
+	}
 }
 
 // TestMovesAreHeardBySourcesOnly: a target of a move works at the source's commands all the time, so that its duties
