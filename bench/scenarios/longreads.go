@@ -58,7 +58,8 @@ func longReads(e *Env) (*report.Section, error) {
 		return nil, err
 	}
 	t := report.Table{Columns: append(append([]string{"command", "server"}, sightColumns...), "answered after", "CPU")}
-	wait := report.Figure{What: "the probe's longest wait, beside the worst command", Target: "≤ " + report.Took(longReadLimit)}
+	wait := report.Figure{What: "the probe's longest wait, beside the worst command",
+		Target: "≤ " + report.Took(longReadLimit)}
 	work := report.Figure{What: "CPU of the worst command", Target: "≤ 1.2 × in the turn"}
 	var longest, most float64
 	for _, args := range cases {
