@@ -138,10 +138,12 @@ func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 	return n
 }
 
-// learn records the epochs and the offset of a known node.
+// learn records the epochs and the offset of a known node. It takes a config epoch only from a heartbeat, whose slots
+// are looked at too (state.C3).
 func (s *State) learn(n *Node, m *bus.Message) {
 	s.current = max(s.current, m.CurrentEpoch)
-	if m.ConfigEpoch > n.Epoch {
+	beats := m.Type == bus.Ping || m.Type == bus.Pong || m.Type == bus.Meet
+	if beats && m.ConfigEpoch > n.Epoch {
 		n.Epoch = m.ConfigEpoch
 		s.save(false)
 	}
@@ -317,6 +319,9 @@ func (s *State) outdated(n *Node, m *bus.Message) bool {
 // learnRole records the role that the sender states.
 func (s *State) learnRole(n *Node, m *bus.Message) {
 	if m.Primary == "" {
+		if n.isReplica() {
+			n.Epoch = m.ConfigEpoch // before, it has told its primary's
+		}
 		s.becomePrimary(n)
 		return
 	}
@@ -348,9 +353,19 @@ func (s *State) demote(n, primary *Node, m *bus.Message) {
 			s.log(logging.LevelNotice, "Node %s is now part of shard %s", n.label(), primary.ShardID)
 		}
 	} else if n.Epoch <= m.ConfigEpoch { // a failover within the shard
+		// Before the failover n may have given slots to another node. That node's claim may yet come, with a lower
+		// epoch (state.C3). So the slots that the heir has not claimed stay open.
+		claimed := *m.Slots
+		if primary.Epoch > m.ConfigEpoch {
+			claimed = bus.Bitmap{}
+		}
+		left := n.slots
 		lost := s.moveAll(n, primary)
+		for i := range left {
+			s.notOwn[i] |= left[i] &^ claimed[i]
+		}
 		s.becomePrimary(primary)
-		primary.Epoch = m.ConfigEpoch
+		primary.Epoch = max(primary.Epoch, m.ConfigEpoch)
 		s.log(logging.LevelNotice,
 			"A failover occurred in shard %s; node %s lost %d slot(s) to node %s with a config epoch of %d",
 			n.ShardID, n.label(), lost, primary.label(), primary.Epoch)
@@ -367,7 +382,7 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 	if !n.isPrimary() {
 		primary = n.Primary
 	}
-	if primary == nil || primary.slots == *m.Slots {
+	if primary == nil || primary.slots == *m.Slots && !primary.slots.Meets(&s.notOwn) {
 		return
 	}
 	if n.isPrimary() {

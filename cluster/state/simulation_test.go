@@ -31,7 +31,10 @@ type simulation struct {
 	kept   map[int]*write                 // the last confirmed write of each shard, if acks is not 0
 	events uint64                         // a hash of all messages and log lines
 
+	moves bool // slots move as a whole: a claim may have the epoch of an election (state.T2)
+
 	requests, elections int // requests for votes, and elections won
+	stood, fell         int // claims of moves that stood, and that have fallen
 	trace               func(format string, args ...any)
 }
 
@@ -81,6 +84,8 @@ type host struct {
 	follows  int            // index of a host; -1: none
 	heardMs  int64          // when it last heard from its primary
 	pausedMs int64          // writes are paused until then
+	granted  *grant         // slots that it hands over
+	claiming int            // its claims that are not decided
 }
 
 // A write is the end of a history.
@@ -165,6 +170,7 @@ func (h *host) clock() int64 { return h.w.net.Now() + h.skew }
 func (h *host) start() {
 	proven := !h.withheld // when it ended
 	h.held, h.pending, h.withheld, h.acked = nil, nil, false, map[int]*write{}
+	h.granted, h.claiming, h.pausedMs = nil, 0, 0
 	h.s = New(h, h.terms(), h.clock(), rand.New(rand.NewPCG(h.w.rng.Uint64(), uint64(h.at))))
 	if h.disk == "" {
 		h.s.Begin()
@@ -191,6 +197,7 @@ func (h *host) start() {
 	tick = func() {
 		h.use(func() { h.s.Tick() })
 		h.replicate()
+		h.tickGrant()
 		h.After(TickMs, tick)
 	}
 	h.After(h.w.rng.Int64N(TickMs), tick)
@@ -448,7 +455,12 @@ func (h *host) Ask(e Errand) {
 				h.w.fail("host %d leads again without a write that was confirmed at %d", h.at, kept.at())
 			}
 			h.use(func() { h.s.Led() })
+		case Taken:
+			e.Done()
 		case Pause:
+			if h.granted != nil || h.claiming > 0 {
+				return
+			}
 			h.pausedMs = h.w.net.Now() + 2*h.terms().ManualTimeout
 			h.use(func() { h.s.Paused() })
 		case Unpause:
@@ -503,6 +515,9 @@ func (w *simulation) check(from *host, p []byte, to *simnet.Host) {
 	}
 	copy(said[:8], p[24:32])
 	copy(said[8:], p[80:2128])
+	if w.moves {
+		return
+	}
 	owners := w.claims[epoch]
 	if owners == nil {
 		owners = new([slots.Count]*host)

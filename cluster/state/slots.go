@@ -117,6 +117,9 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if s.coming[slot] != nil {
 			continue // an importing slot is only closed by an operator
 		}
+		if epoch < n.Epoch {
+			continue // a late message: n may have given the slot up since (state.C3)
+		}
 		wins := epoch
 		if owner == s.me && s.unsure(slot) {
 			wins++ // state.T2

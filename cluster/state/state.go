@@ -10,6 +10,8 @@
 // state.C1. For a slot and a config epoch this node claims the slot at most once: an epoch is raised before it is used.
 // state.C2. A message is sent only after the critical data that it depends on are on disk: a vote, this node's epoch, a
 // claim.
+// state.C3. The slots of a primary in the table are those that it had at its epoch there, or fewer. An UPDATE message
+// tells both. With an epoch that it took after it had given slots up, the message would take them from their new owner.
 package state
 
 import (

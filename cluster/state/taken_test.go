@@ -88,15 +88,21 @@ func TestClaim(t *testing.T) {
 // hears has this node receive a heartbeat of a primary.
 func hears(s *State, n *Node, epoch uint64, ranges string) {
 	m := &bus.Message{Type: bus.Ping, Sender: n.ID, CurrentEpoch: epoch, ConfigEpoch: epoch, Flags: bus.Primary,
-		Slots: &bus.Bitmap{}, Port: n.Port, BusPort: n.BusPort, IP: n.IP}
+		Slots: slotsOf(ranges), Port: n.Port, BusPort: n.BusPort, IP: n.IP}
+	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), m)
+	s.Finish()
+}
+
+// slotsOf returns the slots of ranges.
+func slotsOf(ranges string) *bus.Bitmap {
+	b := &bus.Bitmap{}
 	for word := range strings.FieldsSeq(ranges) {
 		first, last, _ := loadRange(word)
 		for slot := first; slot <= last; slot++ {
-			m.Slots.Add(slot)
+			b.Add(slot)
 		}
 	}
-	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), m)
-	s.Finish()
+	return b
 }
 
 // TestLostSlotsAtStart: another node takes slots from this node, which ends before it has removed their keys. At the

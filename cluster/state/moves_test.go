@@ -1,0 +1,196 @@
+package state
+
+import (
+	"cmp"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"spindle/internal/invariant"
+)
+
+// This file simulates slots that move as a whole, as cluster/slotmove does it. Only the hand-over is played, without
+// keys: the target asks, the source grants, the target claims.
+
+// A grant is a hand-over that a host has granted.
+type grant struct {
+	list    []uint16
+	untilMs int64 // then it gives up
+}
+
+// grantedMs is how long the source waits for the claim. claimMs is how old the target's request may be when it claims.
+const (
+	grantedMs = 2000
+	claimMs   = 1000
+)
+
+// send carries a message of a move between two hosts. It is lost if they do not reach each other.
+func (w *simulation) send(from, to *host, f func()) {
+	w.net.After(1+w.rng.Int64N(20)+from.LagMs+to.LagMs, func() {
+		if w.net.Reaches(from.Host, to.Host) {
+			to.do(f)
+		}
+	})
+}
+
+// move hands some slots of one host over to another.
+func (w *simulation) move(from, to *host) {
+	var list []uint16
+	first, most := w.rng.IntN(len(from.s.owners)), 1+w.rng.IntN(2000)
+	for slot := first; slot < len(from.s.owners) && len(list) < most; slot++ {
+		if from.s.owners[slot] == from.s.me {
+			list = append(list, uint16(slot))
+		}
+	}
+	id := from.s.me.ID
+	if n := to.s.byID[id]; len(list) == 0 || n == nil || from == to || !to.Up() || to.Paused() || to.s.IsReplica() {
+		return
+	}
+	epoch, until := to.s.byID[id].Epoch, to.clock()+claimMs
+	w.send(to, from, func() {
+		if from.s.IsReplica() || from.s.me.ID != id || from.pausedMs >= w.net.Now() || from.granted != nil {
+			return
+		}
+		for _, slot := range list {
+			if from.s.owners[slot] != from.s.me {
+				return
+			}
+		}
+		from.granted = &grant{list, w.net.Now() + grantedMs}
+		w.send(from, to, func() {
+			s := to.s
+			done := func() {
+				to.claiming--
+				stands := true
+				for _, slot := range list {
+					stands = stands && s.owners[slot] == s.me
+				}
+				if stands {
+					w.stood++
+				} else {
+					w.fell++
+				}
+			}
+			if s.Claim(list, id, epoch, until, done) {
+				to.claiming++
+			}
+		})
+	})
+}
+
+// tickGrant has the source of a move continue when it has heard of the claim, or give up.
+func (h *host) tickGrant() {
+	if h.granted == nil {
+		return
+	}
+	for _, slot := range h.granted.list {
+		if h.s.owners[slot] != h.s.me {
+			h.granted = nil
+			return
+		}
+	}
+	if h.w.net.Now() > h.granted.untilMs {
+		h.granted = nil
+		h.use(func() { h.s.Reclaim() })
+	}
+}
+
+// handingOver plays a cluster of five primaries with a replica each. Slots move, replicas take over as an operator
+// wants it, and messages are late. Now and then a host stops, crashes or is cut off.
+func handingOver(seed uint64, trace func(string, ...any)) *simulation {
+	const hosts, primaries = 10, 5
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w.moves = true
+	if trace != nil {
+		w.trace = trace
+	}
+	w.run(2500)
+	any := func() *host { return w.hosts[w.rng.IntN(hosts)] }
+	for range 40 {
+		from, to := any(), any()
+		for range 10 {
+			if from.s.IsReplica() {
+				from = any()
+			}
+			if to.s.IsReplica() {
+				to = any()
+			}
+		}
+		w.trace("%d slots move from host %d to %d", w.since(), from.at, to.at)
+		w.net.After(w.rng.Int64N(100), func() { w.move(from, to) })
+		for range 2 {
+			h := any()
+			h.LagMs = w.rng.Int64N(300)
+			w.net.After(w.rng.Int64N(1000), func() { h.LagMs = 0 })
+		}
+		if w.rng.IntN(2) == 0 {
+			w.net.After(w.rng.Int64N(200), func() {
+				for _, h := range w.hosts {
+					if p := h.s.me.Primary; p != nil && (p.ID == from.s.me.ID || p.ID == to.s.me.ID) && w.rng.IntN(2) == 0 {
+						w.trace("%d host %d is told to fail over", w.since(), h.at)
+						h.do(func() { _ = h.s.Failover(false, false) })
+					}
+				}
+			})
+		}
+		switch h := any(); w.rng.IntN(12) {
+		case 0:
+			h.Pause()
+			w.net.After(w.rng.Int64N(4000), h.Resume)
+		case 1:
+			if h.Up() {
+				h.crash()
+				w.net.After(50+w.rng.Int64N(4000), h.boot)
+			}
+		case 2:
+			group := make([]bool, hosts)
+			group[h.at] = true
+			w.cut(group, true)
+			w.net.After(w.rng.Int64N(6000), func() { w.cut(group, false) })
+		}
+		w.run(w.rng.Int64N(1500))
+	}
+	w.heal()
+	return w
+}
+
+// TestMovedSlotsHaveOneOwner (state.C3): slots move as a whole while replicas take over, hosts fail and messages are
+// late. Soon after healing all nodes agree about each slot's owner.
+func TestMovedSlotsHaveOneOwner(t *testing.T) {
+	from, seeds := uint64(0), uint64(40)
+	if invariant.Enabled {
+		seeds = 10
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_CLUSTER_SEEDS"), 10, 32); err == nil && n > 0 {
+		seeds = n
+	}
+	var mu sync.Mutex
+	var players sync.WaitGroup
+	var next atomic.Uint64
+	stood, fell, elections := 0, 0, 0
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for seed := from + next.Add(1) - 1; seed < seeds; seed = from + next.Add(1) - 1 {
+				w := handingOver(seed, nil)
+				wrong := func() string { return cmp.Or(w.disagreement(), w.unwell()) }
+				if took := w.until(agreedMs+wellMs, wrong); took < 0 {
+					t.Errorf("seed %d: %d ms after healing:\n%s", seed, agreedMs+wellMs, wrong())
+				}
+				if w.wrong != "" {
+					t.Errorf("seed %d: %s", seed, w.wrong)
+				}
+				mu.Lock()
+				stood, fell, elections = stood+w.stood, fell+w.fell, elections+w.elections
+				mu.Unlock()
+			}
+		})
+	}
+	players.Wait()
+	t.Logf("%d seeds: %d claims stood, %d have fallen, %d failovers", seeds, stood, fell, elections)
+	if stood < int(seeds) || fell == 0 || elections < int(seeds) {
+		t.Error("too little has happened")
+	}
+}
