@@ -57,6 +57,9 @@ func (s *State) ping(l *Link, typ bus.Type) {
 	if !l.Inbound && typ == bus.Ping {
 		l.Node.PingSent = s.now
 	}
+	if !l.Inbound && typ != bus.Pong {
+		l.Node.pinged++
+	}
 	for tries := wanted * 3; fresh > 0 && len(m.Gossip) < wanted && tries > 0; tries-- {
 		n := s.nodes[s.rng.IntN(len(s.nodes))]
 		if n == s.me || n == l.Node || n.is(bus.MaybeFailed) {

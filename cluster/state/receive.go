@@ -21,6 +21,7 @@ func (s *State) Connected(l *Link) {
 	}
 	l.ready = true
 	n.told, n.heard = 0, 0
+	n.pinged, n.ponged, n.claimPing = 0, 0, 0
 	before, typ := n.PingSent, bus.Ping
 	if n.is(bus.ToMeet) {
 		typ = bus.Meet
@@ -292,6 +293,7 @@ func (s *State) updateAddress(n *Node, l *Link, m *bus.Message) bool {
 // answered records a pong.
 func (s *State) answered(n *Node) {
 	n.PongReceived, n.PingSent, n.heard, n.heardMs = s.now, 0, n.told, s.now
+	n.ponged++
 	switch {
 	case n.is(bus.MaybeFailed):
 		n.Flags &^= bus.MaybeFailed
@@ -395,6 +397,9 @@ func (s *State) compareSlots(n *Node, m *bus.Message) {
 		s.log(logging.LevelVerbose, "Node %s has old slots configuration, sending an UPDATE message about %s", n.ID, owner.ID)
 		s.sendUpdate(n.Link, owner)
 		return
+	}
+	if primary != n && primary.Epoch > m.ConfigEpoch {
+		s.sendUpdate(n.Link, primary) // a replica that has missed a claim, and may know no slot of its primary
 	}
 }
 

@@ -23,6 +23,9 @@ import (
 // from a minority serves no client for as long. By then this node has heard of another claim.
 // state.T2. A claim falls when this node loses one of the slots. Before it stands, an equal epoch is enough: a replica
 // of the former owner may have been elected with it, and serves clients already.
+// state.T3. It does not stand before a majority of primaries has heard it. If this node dies then, its replica may not
+// know of the claim, and would drop the keys. One of its voters does know. It denies the vote, because the replica has
+// an older epoch of its primary, and tells it what that primary has.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -59,18 +62,52 @@ func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, d
 	s.taken = append(s.taken, t)
 	s.claimed()
 	s.pongAll(false)
-	s.askFormer(t)
+	for _, n := range s.nodes {
+		n.claimPing = 0 // the answer to an earlier claim says nothing about this one
+	}
+	if s.tellVoters(); n.claimPing == 0 { // it had no other slots
+		s.askFormer(t)
+	}
 	return true
 }
 
-// askFormer pings the former owner. A ping that has had no answer yet keeps its time.
+// tellVoters pings the primaries that have not been told of the latest claim.
+func (s *State) tellVoters() {
+	for _, n := range s.nodes {
+		if n != s.me && n.votes() && n.claimPing == 0 && n.Link != nil && n.Link.ready {
+			s.pingAgain(n)
+			n.claimPing = n.pinged
+		}
+	}
+}
+
+// votes reports whether a node has a vote.
+func (n *Node) votes() bool { return n.isPrimary() && n.NumSlots > 0 }
+
+// pingAgain pings a node. A ping that has had no answer yet keeps its time.
+func (s *State) pingAgain(n *Node) {
+	before := n.PingSent
+	s.ping(n.Link, bus.Ping)
+	if before != 0 {
+		n.PingSent = before
+	}
+}
+
+// isHeard is state.T3.
+func (s *State) isHeard(t *takeover) bool {
+	count := 1 // this node
+	for _, n := range s.nodes {
+		if n != s.me && n.votes() && (n.claimPing != 0 && n.ponged >= n.claimPing || n == t.from && t.heard) {
+			count++
+		}
+	}
+	return count >= s.quorum()
+}
+
+// askFormer pings the former owner.
 func (s *State) askFormer(t *takeover) {
 	if n := t.from; n.Link != nil && n.Link.ready {
-		before := n.PingSent
-		s.ping(n.Link, bus.Ping)
-		if before != 0 {
-			n.PingSent = before
-		}
+		s.pingAgain(n)
 	}
 }
 
@@ -88,12 +125,13 @@ func (s *State) unsure(slot int) bool {
 	return slices.ContainsFunc(s.taken, func(t *takeover) bool { return t.slots.Has(slot) })
 }
 
-// settleTaken ends the claims that stand (state.T1) or have fallen (state.T2).
+// settleTaken ends the claims that stand (state.T1, state.T3) or have fallen (state.T2).
 func (s *State) settleTaken() {
 	silent := min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay)
 	s.taken = slices.DeleteFunc(s.taken, func(t *takeover) bool {
 		n := t.from
 		stands := t.heard || !n.isPrimary() || s.byID[n.ID] != n || n.is(bus.Failed) && s.now-n.failedMs >= silent
+		stands = stands && s.isHeard(t)
 		for slot := t.slots.Next(0, true); slot < len(s.owners) && !stands; slot = t.slots.Next(slot+1, true) {
 			if s.owners[slot] != s.me {
 				s.log(logging.LevelNotice, "The claim to slot %d, which has moved here, has fallen", slot)

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -21,8 +22,8 @@ func (o *taker) Ask(e Errand) {
 	o.dropper.Ask(e)
 }
 
-// TestClaim (state.T1, state.T2): this node claims slots 0 to 9 of B. The claim stands when B does not claim them any
-// more, and falls when another node claims them with at least the same epoch.
+// TestClaim (state.T1, state.T2): this node claims slots 0 to 9 of B, and C has heard it. The claim stands when B does
+// not claim them any more, and falls when another node claims them with at least the same epoch.
 func TestClaim(t *testing.T) {
 	const own, less = "0-5460", "10-5460" // B's slots before and after
 	for _, c := range []struct {
@@ -68,10 +69,12 @@ func TestClaim(t *testing.T) {
 				s.Claim(list, "none", 0, s.now, done) || s.Claim(list, idB, 2, s.now-1, done) {
 				t.Fatal("slots of another owner, with another epoch, or too late were claimed")
 			}
+			s.byID[idC].Link = &Link{Node: s.byID[idC], ready: true}
 			if !s.Claim(list, idB, 2, s.now, done) {
 				t.Fatal("the claim was refused")
 			}
 			s.Finish()
+			answers(s, s.byID[idC])
 			c.event(s, s.byID[idB], s.byID[idC])
 			s.Tick()
 			s.Finish()
@@ -82,6 +85,110 @@ func TestClaim(t *testing.T) {
 				t.Errorf("slot 3 is this node's: %t", mine)
 			}
 		})
+	}
+}
+
+// answers has a node answer a ping.
+func answers(s *State, n *Node) {
+	m := &bus.Message{Type: bus.Pong, Sender: n.ID, CurrentEpoch: n.Epoch, ConfigEpoch: n.Epoch, Flags: bus.Primary,
+		Slots: &n.slots, Port: n.Port, BusPort: n.BusPort, IP: n.IP}
+	s.Receive(n.Link, m)
+	s.Finish()
+}
+
+// fiveFile is of a node A, the target of a move from B. The others are primaries too.
+func fiveFile(mine string) string {
+	ids := []string{idA, idB, idC, "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f", "bb2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"}
+	var b strings.Builder
+	for i, words := range []string{"master - 0 0 1 connected " + mine, "master - 0 0 2 connected 0-5460",
+		"master - 0 0 3 connected 11000-12000", "master - 0 0 4 connected 12001-13000",
+		"master - 0 0 5 connected 13001-16383"} {
+		myself := ""
+		if i == 0 {
+			myself = "myself,"
+		}
+		fmt.Fprintf(&b, "%s 127.0.0.1:700%d@1700%d %s%s\n", ids[i], i, i, myself, words)
+	}
+	return b.String() + "vars currentEpoch 6 lastVoteEpoch 0\n"
+}
+
+// TestClaimIsHeardByAMajority (state.T3): B has accepted a claim. It stands when three of the five primaries know of
+// it: this node, B, and one that has answered the ping which told it. Answers to earlier pings do not count. After a
+// link has broken, the next one tells it again.
+func TestClaimIsHeardByAMajority(t *testing.T) {
+	s, err := loaded(fiveFile("5461-10999"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &taker{}
+	s.out = out
+	c := s.byID[idC]
+	c.Link = &Link{Node: c, ready: true}
+	s.ping(c.Link, bus.Ping)
+	if !s.Claim([]uint16{0, 1, 2}, idB, 2, s.now, func() { out.decided++ }) {
+		t.Fatal("the claim was refused")
+	}
+	s.Finish()
+	decided := func(when string, want int) {
+		t.Helper()
+		s.Tick()
+		if s.Finish(); out.decided != want {
+			t.Fatalf("%s: the claim was decided %d times", when, out.decided)
+		}
+	}
+	hears(s, s.byID[idB], 2, "3-5460")
+	decided("B has accepted", 0)
+	answers(s, c)
+	decided("C has answered the ping of before", 0)
+	s.hangUp(c.Link)
+	c.Link = &Link{Node: c}
+	s.Connected(c.Link)
+	decided("the link is new", 0)
+	answers(s, c)
+	decided("C has answered the first ping of the link", 0)
+	answers(s, c)
+	decided("C has answered the ping that told it", 1)
+}
+
+// TestReplicaHearsOfAClaim: a primary without slots has taken some, and died before its replica heard of it. A node
+// that knows tells the replica, which can then be elected.
+func TestReplicaHearsOfAClaim(t *testing.T) {
+	const others = idB + " 127.0.0.1:7001@17001 %smaster%s - 0 0 %d connected %s\n" +
+		idC + " 127.0.0.1:7002@17002 %sslave " + idB + " 0 0 %d connected\n"
+	knows, err := loaded("vars currentEpoch 7 lastVoteEpoch 0\n" + idA +
+		" 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 10-16383\n" + fmt.Sprintf(others, "", "", 7, "0-9", "", 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" + idA +
+		" 127.0.0.1:7000@17000 master - 0 0 1 connected 0-16383\n" + fmt.Sprintf(others, "", ",fail", 2, "", "myself,", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &recorder{}
+	knows.out = out
+	r := knows.byID[idC]
+	r.Link = &Link{Node: r, ready: true}
+	beat := replica.message(bus.Ping)
+	beat.Port, beat.BusPort = r.Port, r.BusPort // its settings have others
+	knows.Receive(knows.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), beat)
+	knows.Finish()
+	from := replica.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 })
+	for _, p := range out.sent {
+		m, err := bus.Parse(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replica.Receive(from, m)
+		replica.Finish()
+	}
+	if b := replica.byID[idB]; replica.owners[3] != b || b.Epoch != 7 {
+		t.Errorf("after %d messages slot 3 belongs to %s, and the primary's epoch is %d", len(out.sent),
+			replica.owners[3].ID, b.Epoch)
+	}
+	replica.Tick()
+	if replica.Finish(); replica.electionMs == 0 {
+		t.Error("the replica plans no election")
 	}
 }
 

@@ -46,6 +46,9 @@ func (s *State) Tick() {
 		me.Primary.IP != "" {
 		s.follow(me.Primary, false)
 	}
+	if len(s.taken) > 0 {
+		s.tellVoters()
+	}
 	for _, t := range s.taken {
 		if t.from.PingSent == 0 {
 			s.askFormer(t)
