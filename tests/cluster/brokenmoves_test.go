@@ -88,6 +88,8 @@ func (s *survivor) run() {
 			at = s.nodes[i%len(s.nodes)].Addr
 		case v.Kind != '-':
 			s.acked[key]++
+		case strings.HasPrefix(v.Text, "UNCONFIRMED "): // the replica was slow
+			s.unknown[key]++
 		case strings.HasPrefix(v.Text, "MOVED "):
 			at = v.Text[strings.LastIndexByte(v.Text, ' ')+1:]
 		case !excused.MatchString(v.Text):
