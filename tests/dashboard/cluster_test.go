@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/proxy/store"
 	"spindle/tests/testkit"
 )
 
@@ -141,7 +142,11 @@ func TestCluster(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 			rng := rand.New(rand.NewPCG(5, 6))
-			s.do("POST", "/v1/products/shop/move", record{"steps": p.Steps}, nil)
+			want := 4096
+			if testkit.Scale() == 1 { // the short form of the test
+				want = 1000
+			}
+			s.do("POST", "/v1/products/shop/move", record{"steps": firstOf(p.Steps, want)}, nil)
 			for range 3 {
 				testkit.Moment(rng, 2*time.Second)
 				active := s.awaitActive()
@@ -149,13 +154,13 @@ func TestCluster(t *testing.T) {
 				s.forget(active)
 				s.startDashboard()
 			}
-			if m := s.awaitMove("done"); m.Done != 4096 {
+			if m := s.awaitMove("done"); m.Done != want {
 				t.Errorf("%+v", m)
 			}
 			closed(t, nodes[:4])
 			holds(t, 3000, nodes[:4]...)
 			for _, g := range s.listGroups() {
-				if g.Slots != 4096 {
+				if g.ID == fresh.ID && g.Slots != want || want == 4096 && g.Slots != want {
 					t.Errorf("%+v", g)
 				}
 			}
@@ -181,6 +186,18 @@ func TestCluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// firstOf returns the steps of a plan that move its first slots.
+func firstOf(steps []store.Step, slots int) (first []store.Step) {
+	for _, step := range steps {
+		step.To = min(step.To, step.From+slots-1)
+		if step.To < step.From {
+			break
+		}
+		first, slots = append(first, step), slots-(step.To-step.From+1)
+	}
+	return first
 }
 
 // TestEmptiedShard: a shard that loses its last slot stays a shard of two nodes, although the cluster makes replicas of
