@@ -25,7 +25,8 @@ const (
 	clusterUsage = "Usage: spindle cluster demo [OPTION ...] N\n"
 	demoMost     = 100 // nodes
 	demoPatience = 60 * time.Second
-	demoTimeout  = 2000 // ms, cluster-node-timeout: short, because users kill a node to see the failover
+	endPatience  = 20 * time.Second // for the end of a node that the user has started again
+	demoTimeout  = 2000             // ms, cluster-node-timeout: short, because users kill a node to see the failover
 	busDistance  = 10000
 )
 
@@ -358,6 +359,26 @@ func (d *demo) show() {
 		d.folder, d.port)
 }
 
+// end ends a node that the user has started again, and waits until it has written its last file. The node is no child
+// of this process.
+func (n *demoNode) end() {
+	if id, err := n.ask("CLUSTER", "MYID"); err != nil || id != n.id {
+		return
+	}
+	info, err := n.ask("INFO", "server")
+	if err != nil {
+		return
+	}
+	_, after, _ := strings.Cut(info, "process_id:")
+	pid, _, _ := strings.Cut(after, "\r\n")
+	_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // the node exits without a reply
+	for limit := time.Now().Add(endPatience); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Readlink("/proc/" + pid + "/exe"); err != nil { // a zombie has none
+			return
+		}
+	}
+}
+
 // clear kills the nodes, even those that the user has started again, and removes their files.
 func (d *demo) clear() error {
 	running := 0
@@ -368,9 +389,7 @@ func (d *demo) clear() error {
 		switch {
 		case n.cmd == nil || n.cmd.Process == nil: // the node was not started
 		case n.over:
-			if id, err := n.ask("CLUSTER", "MYID"); err == nil && id == n.id {
-				_, _ = n.ask("SHUTDOWN", "NOSAVE", "NOW") // the node exits without a reply
-			}
+			n.end()
 		default:
 			_ = n.cmd.Process.Kill() // the node may have ended before
 			running++
