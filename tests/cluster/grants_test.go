@@ -113,15 +113,22 @@ func TestRestoreAtHandOver(t *testing.T) {
 		}
 	}
 	isHeld := func() bool { return from.InfoInt("clients", "blocked_clients") == 1 }
-	for try := 0; ; try++ { // until the pause comes during RESTORE: then a client of its key waits
+	for try := 0; ; try++ { // until the pause comes during RESTORE: then a client of its key waits, before and after
+		client.Must("PING")
 		send(client, "RESTORE", "{1}copy", 0, payload, "REPLACE")
-		send(other, "EXISTS", "{1}copy")
-		for range 20 {
-			if isHeld() {
+		for range 1000 { // another loop may still be reading it
+			if strings.Contains(from.Do("CLIENT", "LIST").Text, "cmd=restore") {
 				break
 			}
 		}
-		if from.Do("CLIENT", "PAUSE", 600_000, "WRITE"); isHeld() {
+		send(other, "EXISTS", "{1}copy")
+		held := false
+		for range 20 {
+			if held = isHeld(); held {
+				break
+			}
+		}
+		if from.Do("CLIENT", "PAUSE", 600_000, "WRITE"); held && isHeld() {
 			break
 		}
 		from.Do("CLIENT", "UNPAUSE")
