@@ -440,3 +440,91 @@ func TestRouteSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("without an increment: %v", err)
 	}
 }
+
+// TestNamesWithOtherNumbers: a log whose names have other numbers than the manifest, as after a restore by an earlier
+// version, loses nothing in a rewrite. Once the new files took the names of the present ones, which were then removed.
+func TestNamesWithOtherNumbers(t *testing.T) {
+	d := faulty.New(1)
+	begin := func() *server {
+		s := newServer(t, d)
+		s.set.Fsync.Set(Always)
+		s.set.Percentage.Set(0)
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	steps := func(s *server, from, to int) {
+		for step := from; step <= to; step++ {
+			turn := s.step(step)
+			s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+		}
+	}
+	rewrite := func(s *server) {
+		s.Do(s.aof.startRewrite)
+		s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+		s.waitFor("the writer", s.resting)
+	}
+	s := begin()
+	steps(s, 1, 3)
+	rewrite(s)
+	steps(s, 4, 6)
+	d = d.Crash()
+	s.close()
+	file, err := d.Open("appendonlydir/appendonly.aof.manifest", os.O_WRONLY|os.O_TRUNC, 0o644)
+	if err == nil {
+		_, err = file.Write([]byte("file appendonly.aof.2.base.rdb seq 1 type b\nfile appendonly.aof.2.incr.aof seq 1 type i\n"))
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = begin()
+	rewrite(s)
+	steps(s, 7, 9)
+	d = d.Crash()
+	s.close()
+	s = begin()
+	if n, err := s.state(); err != nil || n != 9 {
+		t.Errorf("step %d of 9, %v", n, err)
+	}
+	s.close()
+}
+
+// TestRestoredNames: the names of a restored log have the numbers of its manifest, because Redis too names the next
+// files by them.
+func TestRestoredNames(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.set.Fsync.Set(Always)
+	s.set.Percentage.Set(0)
+	s.set.Past.Set(keep{bytes: 1 << 40})
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	s.step(1)
+	s.Do(s.aof.startRewrite)
+	s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+	turn, at := s.step(2), int64(0)
+	s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+	s.Do(func() { at = s.aof.w.pastAt.Load() + s.aof.w.end() })
+	past, err := OpenPast(d, "appendonlydir/appendonly.aof.manifest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	route, err := past.Route(t.Context(), Moment{Offset: at, ByOffset: true})
+	if err == nil {
+		err = past.Write(t.Context(), route, "restored")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := d.Content("restored/appendonlydir/appendonly.aof.manifest")
+	if want := "file appendonly.aof.1.base.rdb seq 1 type b\nfile appendonly.aof.1.incr.aof seq 1 type i\n"; string(text) !=
+		want {
+		t.Errorf("the manifest is\n%swant\n%s", text, want)
+	}
+	s.close()
+}

@@ -37,10 +37,7 @@ func (w *writer) prepare(j *rewriting) {
 		next := f.nextIncr(w.manifest, taken)
 		j.name, j.seq = next.name, next.seq
 	}
-	j.base.seq = w.manifest.baseSeq + 1
-	for taken.took(f.baseName(j.base.seq, true)) || taken.took(f.baseName(j.base.seq, false)) {
-		j.base.seq++
-	}
+	j.base.seq = f.nextBase(w.manifest, taken)
 	if j.idle {
 		if err := f.disk.Mkdir(f.dir, 0o755); err != nil {
 			w.log.parts.Log.Warning("Can't open or create append-only dir %s: %s", filepath.Base(f.dir), reason.Of(err))

@@ -249,16 +249,31 @@ func (m *manifest) replaceBase(base part, keep int) {
 	m.incrs = slices.Clone(m.incrs[cut:])
 }
 
-// nextIncr returns the increment that follows all increments of m. Its name is not in m's history, because those files
-// will be removed, whatever they hold. Its name is not in taken either, because those files must stay. taken may be
-// nil.
+// nextIncr returns the increment that follows all increments of m. Its name is not in m: a name there may have another
+// number, and the files of m's history will be removed, whatever they hold. Its name is not in taken either, because
+// those files must stay. taken may be nil.
 func (f *folder) nextIncr(m *manifest, taken *history) part {
 	next := part{f.incrName(m.incrSeq + 1), m.incrSeq + 1}
-	for taken.took(next.name) || slices.ContainsFunc(m.history, func(old part) bool { return old.name == next.name }) {
+	for taken.took(next.name) || m.names(next.name) {
 		next.seq++
 		next.name = f.incrName(next.seq)
 	}
 	return next
+}
+
+// nextBase returns the number of the base that follows all bases of m. As with nextIncr, its name is neither in m nor
+// in taken, in either format.
+func (f *folder) nextBase(m *manifest, taken *history) int64 {
+	for seq := m.baseSeq + 1; ; seq++ {
+		free := true
+		for _, rdb := range []bool{true, false} {
+			name := f.baseName(seq, rdb)
+			free = free && !taken.took(name) && !m.names(name)
+		}
+		if free {
+			return seq
+		}
+	}
 }
 
 // A folder is the place and the names of a log's files. It never changes: a log that moves gets a new folder.

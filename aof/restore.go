@@ -429,18 +429,22 @@ func (p *Past) Write(ctx context.Context, r *Route, into string) (err error) {
 	to := &folder{disk: d, root: into, dir: dir, name: p.folder.name}
 	m := &manifest{}
 	for i, name := range append([]string{r.Base}, r.Incrs...) {
-		made = append(made, to.path(name))
+		file := part{to.baseName(1, strings.HasSuffix(name, ".rdb")), 1}
+		if i > 0 { // the name must have the number: a server names its next file by the number
+			file = part{to.incrName(int64(i)), int64(i)}
+		}
+		made = append(made, to.path(file.name))
 		limit := int64(math.MaxInt64)
 		if i == len(r.Incrs) {
 			limit = r.Cut
 		}
-		if err := p.copyTo(ctx, name, to.path(name), limit); err != nil {
+		if err := p.copyTo(ctx, name, to.path(file.name), limit); err != nil {
 			return err
 		}
 		if i == 0 {
-			m.base = &part{name, 1}
+			m.base = &file
 		} else {
-			m.incrs = append(m.incrs, part{name, int64(i)})
+			m.incrs = append(m.incrs, file)
 		}
 	}
 	if err := d.SyncDir(dir); err != nil {

@@ -77,11 +77,8 @@ func (l *Log) Open(found Loaded) error {
 // firstBase makes the base for a data set that had no log.
 func (l *Log) firstBase(m *manifest) (err error) {
 	rdb := l.set.Preamble.Get()
-	m.baseSeq++
 	taken, _ := l.folder.readHistory()
-	for taken.took(l.folder.baseName(m.baseSeq, rdb)) {
-		m.baseSeq++
-	}
+	m.baseSeq = l.folder.nextBase(m, taken)
 	base := part{l.folder.baseName(m.baseSeq, rdb), m.baseSeq}
 	l.parts.Log.Notice("Creating AOF base file %s on server start", base.name)
 	var view *keyspace.View
