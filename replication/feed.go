@@ -17,6 +17,7 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/replication/segments"
 )
 
 // A Feed is this server's stream with the state of all its replicas.
@@ -53,7 +54,7 @@ type Feed struct {
 func NewFeed(core *engine.Core, settings *Settings, saver Saver) *Feed {
 	s := &stream{core: core, settings: settings, history: newHistory(), selected: -1}
 	o := &roster{core: core, settings: settings, stream: s}
-	s.spool = &spool{settings: settings, lacks: o.lacks, given: o.keepNeeded}
+	s.spool = &spool{settings: settings, lacks: o.lacks, given: o.keepNeeded, folders: map[string]*segments.Folder{}}
 	n := &census{core: core, settings: settings, stream: s, roster: o, saver: saver, tooOld: map[Address]bool{}}
 	f := &Feed{stream: s, roster: o, census: n, core: core, settings: settings,
 		copies:  &copies{core: core, settings: settings, stream: s, roster: o, census: n, saver: saver},

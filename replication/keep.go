@@ -65,7 +65,7 @@ func await(log *segments.Log, done <-chan struct{}) {
 // runs outside turns, because it reads the disk.
 func (f *Feed) FindKept() *segments.Kept {
 	s := f.spool
-	kept, removed, err := segments.NewFolder(s.settings.Dir(), s.settings.Files).Find()
+	kept, removed, err := s.folder().Find()
 	if err != nil {
 		s.settings.Log.Notice("The backlog on disk of an earlier process is not used: %v. Files removed: %d", err, removed)
 	}

@@ -24,8 +24,7 @@ type spool struct {
 	settings *Settings
 	lacks    func(from int64) int64 // roster.lacks
 	given    func()                 // called when the spool was given up: roster.keepNeeded
-	folder   *segments.Folder
-	log      *segments.Log // nil: the spool is off
+	log      *segments.Log          // nil: the spool is off
 
 	sealed    bool  // the server ends
 	restUntil int64 // end of the rest after a failure, by the core's steady clock; 0: none
@@ -36,8 +35,9 @@ type spool struct {
 	stepMs    int64 // when steps last grew, or nothing waited; 0: no tick has come since the start
 	failures  uint64
 
-	mu   sync.Mutex
-	free [][]byte // memory of blocks that are on disk
+	mu      sync.Mutex
+	free    [][]byte                    // memory of blocks that are on disk
+	folders map[string]*segments.Folder // each holds the lock of its directory until the process ends
 }
 
 const (
@@ -93,10 +93,21 @@ func (s *spool) offer(at int64, p []byte) offer {
 
 // begin turns the spool on, from offset at.
 func (s *spool) begin(at int64) {
-	if dir := s.settings.Dir(); s.folder == nil || s.folder.Dir() != dir {
-		s.folder = segments.NewFolder(dir, s.settings.Files)
+	s.start(s.folder().New(at, s.settings.DiskSize.Get(), s.release))
+}
+
+// folder returns the folder of the server's present directory. There is one for each directory: a second one would find
+// the directory locked by the first. Any goroutine.
+func (s *spool) folder() *segments.Folder {
+	dir := s.settings.Dir()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.folders[dir]
+	if f == nil {
+		f = segments.NewFolder(dir, s.settings.Files)
+		s.folders[dir] = f
 	}
-	s.start(s.folder.New(at, s.settings.DiskSize.Get(), s.release))
+	return f
 }
 
 func (s *spool) start(log *segments.Log) {

@@ -3,12 +3,14 @@ package replication
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"spindle/engine/client"
+	"spindle/internal/disk"
 	"spindle/tests/testkit"
 	"spindle/tests/testkit/faulty"
 )
@@ -459,5 +461,41 @@ func TestSpoolForgetsTheDeparted(t *testing.T) {
 	p.tick(3602_000 + spoolIdle)
 	if p.spools() {
 		t.Error("the spool outlives repl-backlog-ttl")
+	}
+}
+
+// TestSpoolOfRealFolders: the spool begins again in a folder that this process has used before. That may be after
+// CONFIG SET dir, or after a start that has found files of an earlier process.
+func TestSpoolOfRealFolders(t *testing.T) {
+	p := newPrimary(t)
+	dir := t.TempDir()
+	p.settings.Files, p.settings.Dir = disk.OS, func() string { return dir }
+	p.settings.BacklogSize.Set(64 << 10)
+	p.settings.DiskSize.Set(64 << 20)
+	t.Cleanup(func() { p.Do(p.feed.spool.drop) })
+	if err := os.WriteFile(filepath.Join(dir, "backlog.note"), []byte("of an earlier process"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if kept := p.feed.FindKept(); kept != nil {
+		t.Fatal("a damaged note is believed")
+	}
+	first := dir
+	p.tick(0)
+	writer, _ := p.arrive()
+	p.online()
+	for i, at := range []string{first, t.TempDir(), first} {
+		p.Do(func() { dir = at; p.feed.spool.drop() })
+		cl, slow := p.followerAt(p.feed.offset, 7001+i)
+		slow.setUnsent(unsentMax + 1)
+		p.fill(writer, 1<<20)
+		p.written()
+		p.tick(100)
+		if !p.spools() || p.feed.spool.failures > 0 {
+			t.Fatalf("folder %d is not used", i)
+		}
+		if names, err := os.ReadDir(at); err != nil || len(names) < 2 {
+			t.Errorf("folder %d has %v, %v", i, names, err)
+		}
+		p.Closed(cl)
 	}
 }

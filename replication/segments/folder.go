@@ -24,8 +24,8 @@ type Folder struct {
 	dir   string
 	files disk.System
 
-	mu     sync.Mutex
-	locked bool
+	mu   sync.Mutex
+	lock func() // keeps the lock's file open; nil: the folder is not locked
 }
 
 // The names in a folder. A segment is backlog.NONCE.BEGIN.segment.
@@ -39,9 +39,6 @@ const (
 
 // NewFolder returns the folder dir.
 func NewFolder(dir string, files disk.System) *Folder { return &Folder{dir: dir, files: files} }
-
-// Dir returns the folder's path.
-func (f *Folder) Dir() string { return f.dir }
 
 // random returns the nonce of a new log.
 func random() uint64 {
@@ -69,17 +66,17 @@ func (f *Folder) path(name string) string { return filepath.Join(f.dir, name) }
 func (f *Folder) claim() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.locked {
+	if f.lock != nil {
 		return nil
 	}
-	if _, err := f.files.Lock(f.path(lockName)); err != nil {
-		if errors.Is(err, disk.ErrLocked) {
-			return ErrShared
-		}
-		return err
+	release, err := f.files.Lock(f.path(lockName))
+	if errors.Is(err, disk.ErrLocked) {
+		return ErrShared
 	}
-	f.locked = true
-	return nil
+	if err == nil {
+		f.lock = release // never called: the collector would close the file of a lock that nothing refers to
+	}
+	return err
 }
 
 func (f *Folder) create(nonce uint64, begin int64) (disk.File, error) {

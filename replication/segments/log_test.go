@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -447,8 +448,14 @@ func TestSharedFolder(t *testing.T) {
 	l := one.New(0, 1<<20, func([]byte) {})
 	l.Append([]byte("stream"))
 	testkit.Await(t, testkit.Slowly(limit), "the writer", func() bool { return l.Figures().Queued == 0 })
+	for range 2 { // the collector must not release the lock
+		collected := make(chan bool)
+		runtime.AddCleanup(new([64]byte), func(c chan bool) { close(c) }, collected)
+		runtime.GC()
+		<-collected
+	}
 	if kept, removed, err := two.Find(); kept != nil || removed != 0 || !errors.Is(err, ErrShared) {
-		t.Errorf("%+v, %d removed, %v", kept, removed, err)
+		t.Fatalf("%+v, %d removed, %v", kept, removed, err)
 	}
 	other := two.New(0, 1<<20, func([]byte) {})
 	<-other.done
