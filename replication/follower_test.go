@@ -543,3 +543,35 @@ func TestUnknownCommandStops(t *testing.T) {
 	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("NONSENSE x") + wire("GET"))
 	s.awaitAck(100 + int64(len(wire("NONSENSE x")+wire("GET"))))
 }
+
+// A breaker is a CopyLoader whose copy fails after the present data were dropped.
+type breaker struct{ p *primary }
+
+func (b breaker) Load(_ *Copy, begin func() bool, _ func(db int)) error {
+	b.p.Do(func() { begin() })
+	return errors.New("the copy is damaged")
+}
+
+// TestDroppedDataHaveNoHistory: a replica drops its data for a full copy, which then fails. After a promotion none of
+// its replicas may continue the history of the dropped data, because their data differ from those here.
+func TestDroppedDataHaveNoHistory(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + otherHistory + " 0\r\n$0\r\n" + wire("SET a 1"))
+	end := int64(len(wire("SET a 1")))
+	s.awaitAck(end)
+	if answer, _, _ := p.continueAt(otherHistory, end); !strings.HasPrefix(answer, "+CONTINUE") {
+		t.Fatalf("%q before the copy", answer)
+	}
+	p.Do(func() { p.follower.parts.Loader = breaker{p} })
+	s.conn.Close()
+	s.greet()
+	s.say("+FULLRESYNC " + strings.Repeat("e", 40) + " 100\r\n$0\r\n")
+	s.greet() // after the failure
+	p.Do(p.follower.Promote)
+	if answer, _, _ := p.continueAt(otherHistory, end); !strings.HasPrefix(answer, "+FULLRESYNC") {
+		t.Errorf("%q", answer)
+	}
+}

@@ -45,8 +45,10 @@ func (f *Follower) readCopy(w *upstream) error {
 	err = f.parts.Loader.Load(c, func() (still bool) {
 		if still = f.wire == w; still {
 			f.known = false
+			// The present data go. If this server is promoted before another copy is in place, no replica may continue
+			// the history that they had.
+			f.feed.restart(newID(), f.feed.offset)
 			f.feed.shown.Store(0) // the data do not count until the copy is in place
-			f.feed.dismiss()
 		}
 		return still
 	}, func(db int) {
