@@ -528,3 +528,88 @@ func TestRestoredNames(t *testing.T) {
 	}
 	s.close()
 }
+
+// TestHistoryOfAnotherFolder: CONFIG SET dir lies between two times in which the log is on. The history of the second
+// folder continues, and has no file of the first one.
+func TestHistoryOfAnotherFolder(t *testing.T) {
+	d := faulty.New(1)
+	if err := d.Mkdir("other", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var promises []promise
+	step := 0
+	live := func(s *server, n int) {
+		for range n {
+			step++
+			turn, at := s.step(step), int64(0)
+			s.Do(func() { at = s.aof.w.pastAt.Load() + s.aof.w.end() })
+			s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+			promises = append(promises, promise{step, at})
+		}
+	}
+	rewritten := func(s *server) {
+		s.waitFor("the end of a rewrite", func() bool { return s.aof.state == on && !s.aof.Rewriting() })
+		s.waitFor("the writer", s.resting)
+	}
+	begin := func(dir string) *server {
+		s := newServer(t, d)
+		s.aof.parts.Dir = func() string { return dir }
+		s.set.Fsync.Set(Always)
+		s.set.Percentage.Set(0)
+		s.set.Past.Set(keep{bytes: 1 << 40})
+		s.aof.Locate()
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := begin("other")
+	live(first, 3)
+	first.Do(first.aof.startRewrite)
+	rewritten(first)
+	live(first, 3)
+	first.Do(first.aof.TurnOff)
+	first.waitFor("the writer", first.resting)
+
+	s := begin(".")
+	for i := 1; i <= step; i++ {
+		s.step(i)
+	}
+	s.Do(s.aof.startRewrite)
+	rewritten(s)
+	s.Do(s.aof.TurnOff)
+	s.waitFor("the writer", s.resting)
+	s.aof.parts.Dir = func() string { return "other" }
+	s.Do(func() {
+		if err := s.aof.TurnOn(); err != nil {
+			t.Error(err)
+		}
+	})
+	rewritten(s)
+	live(s, 3)
+	past, err := OpenPast(d, "other/appendonlydir/appendonly.aof.manifest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range past.Files() {
+		if f.Size < 0 {
+			t.Errorf("%s is in no folder", f.Name)
+		}
+	}
+	for _, p := range promises {
+		route, err := past.Route(t.Context(), Moment{Offset: p.offset, ByOffset: true})
+		into := fmt.Sprint("restored-", p.step)
+		if err == nil {
+			err = past.Write(t.Context(), route, into)
+		}
+		if err != nil {
+			t.Errorf("step %d at %d: %v\n%s", p.step, p.offset, err, past.history.text())
+			continue
+		}
+		if problem := s.loaded(t, d, into+"/appendonlydir", p.step); problem != "" {
+			t.Error(problem)
+		}
+	}
+	s.close()
+	first.close()
+}

@@ -60,7 +60,8 @@ func (w *writer) move(to *folder) {
 	s.jobs.add(0, func() {
 		w.dropMade()
 		w.folder.unclaim()
-		w.folder = to
+		w.folder, w.past = to, nil // each folder has a history
+		w.pastOn.Store(false)
 	})
 	w.rouse()
 }
