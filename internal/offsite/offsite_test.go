@@ -651,7 +651,8 @@ func TestPolicy(t *testing.T) {
 			e := Entry{ID: fmt.Sprint(i), At: someTime.Add(-time.Duration(rng.IntN(100)) * time.Hour)}
 			if rng.IntN(5) == 0 {
 				e.Wrong = "damaged"
-			} else {
+			}
+			if e.Wrong == "" || rng.IntN(2) == 0 {
 				e.Backup = &Backup{Server: string(rune('a' + rng.IntN(3)))}
 			}
 			all = append(all, e)
@@ -679,6 +680,12 @@ func TestPolicy(t *testing.T) {
 			newer := !slices.ContainsFunc(all, func(o Entry) bool { return stays[o.ID] && o.At.Before(e.At) })
 			if e.Wrong != "" && gone && !newer {
 				t.Fatalf("seed %d: a damaged one goes that is newer than one that stays", seed)
+			}
+			replaced := slices.ContainsFunc(all, func(o Entry) bool {
+				return stays[o.ID] && (e.Backup == nil || e.Backup.Server == o.Backup.Server)
+			})
+			if e.Wrong != "" && gone && !replaced {
+				t.Fatalf("seed %d: a damaged one goes, and no whole one of its server stays", seed)
 			}
 		}
 	}

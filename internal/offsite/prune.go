@@ -41,7 +41,8 @@ func (e *BusyError) Error() string {
 
 // Prune removes the backups that policy does not keep, and the parts that no backup needs any more. The newest complete
 // backup of each server is always kept. An incomplete backup counts for no rule. It is removed once it is older than
-// all kept backups.
+// all kept backups, and a complete one of its server is kept. Otherwise it stays, because a push can still send the
+// parts that it lacks.
 //
 // A prune that breaks off leaves complete backups, and parts for the next prune.
 //
@@ -128,7 +129,11 @@ func (policy *Policy) doomed(all []Entry) (goes []Entry) {
 		goes = append(goes, e)
 	}
 	for _, e := range all {
-		if e.Wrong != "" && e.At.Before(oldest) {
+		replaced := len(count) > 0
+		if e.Backup != nil {
+			replaced = count[e.Backup.Server] > 0
+		}
+		if e.Wrong != "" && replaced && e.At.Before(oldest) {
 			goes = append(goes, e)
 		}
 	}
