@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"spindle/internal/setting"
 	"spindle/tests/testkit/faulty"
@@ -612,4 +613,69 @@ func TestHistoryOfAnotherFolder(t *testing.T) {
 	}
 	s.close()
 	first.close()
+}
+
+// TestHistoryThatCannotBeRead: the disk does not give the index at a start, and during a rewrite. The index and its
+// files stay. Once the disk gives the index, every moment that it knows can be had back. Once an empty index replaced
+// it.
+func TestHistoryThatCannotBeRead(t *testing.T) {
+	for _, rewrites := range []int{0, 1} {
+		t.Run(fmt.Sprint("rewrites ", rewrites), func(t *testing.T) {
+			d := faulty.New(1)
+			var promises []promise
+			begin := func() *server {
+				s := newServer(t, d)
+				s.set.Fsync.Set(Always)
+				s.set.Percentage.Set(0)
+				s.set.Past.Set(keep{bytes: 1 << 40})
+				if err := s.start(); err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			steps := func(s *server, known bool) {
+				for range 3 {
+					turn, at := s.step(len(promises)+1), int64(-1)
+					if known {
+						s.Do(func() { at = s.aof.w.pastAt.Load() + s.aof.w.end() })
+					}
+					s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+					promises = append(promises, promise{len(promises) + 1, at})
+				}
+			}
+			rewrite := func(s *server) {
+				s.Do(s.aof.startRewrite)
+				s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+			}
+			s := begin()
+			steps(s, true)
+			rewrite(s)
+			steps(s, true)
+			d = d.Crash()
+			s.close()
+			heal := d.Fail(faulty.Fault{Op: faulty.Read, Name: "history", Err: syscall.EIO})
+			s = begin()
+			for range rewrites {
+				rewrite(s)
+			}
+			steps(s, false)
+			s.waitFor("the writer", s.resting)
+			if s.Do(func() { s.aof.tickRewrite(s.aof.parts.Now()) }); s.aof.Rewriting() {
+				t.Error("a rewrite begins for a history that cannot be read")
+			}
+			heal()
+			s.Do(func() { s.aof.prunedPast = time.Time{} })
+			s.waitFor("the history", func() bool { return s.aof.w.pastOn.Load() })
+			steps(s, true)
+			for _, p := range promises {
+				if p.offset < 0 {
+					continue
+				}
+				if problem := s.hadBack(t, d, p); problem != "" {
+					t.Error(problem)
+				}
+			}
+			s.close()
+		})
+	}
 }

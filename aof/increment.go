@@ -261,9 +261,11 @@ func (w *writer) goOnIn(j *rewriting) {
 	j.file = nil
 }
 
-// removeHistory removes the files that a rewrite has replaced, except those that the history keeps.
+// removeHistory removes the files that a rewrite has replaced, except those that the history keeps. It removes none
+// while the disk does not say what the history keeps.
 func (w *writer) removeHistory() {
-	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 {
+	lost := w.pastLost.Load() && w.log.set.Past.Get().on()
+	if w.log.set.KeepHistory.Get() || len(w.manifest.history) == 0 || lost {
 		return
 	}
 	f := w.folder

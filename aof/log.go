@@ -238,7 +238,10 @@ func (l *Log) Tick(int64) {
 	}
 	if l.past = l.set.Past.Get().on(); now.Sub(l.prunedPast) >= pruneEvery {
 		l.prunedPast = now
-		l.w.do(0, l.w.keepPast)
+		l.w.do(0, func() {
+			l.w.findPast()
+			l.w.keepPast()
+		})
 	}
 	l.weigh()
 	if l.held {

@@ -7,8 +7,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// This file has the writer's share of the history. All of it runs on the writer's goroutine, except openPast, which
-// runs before the first client.
+// This file has the writer's share of the history. All of it runs on the writer's goroutine, except the first call of
+// openPast, which comes before the first client.
 
 // openPast begins the history at start, after the manifest m and its files exist. After a crash the index may lack the
 // last step of the manifest. Increments in the manifest that follow the index's last one adjoin it (aof.R2). If none
@@ -19,7 +19,9 @@ func (w *writer) openPast(m *manifest) {
 		return
 	}
 	h := w.readPast()
-	w.past = h
+	if w.past = h; h == nil {
+		return
+	}
 	last := -1
 	if n := len(h.incrs); n > 0 {
 		last = slices.IndexFunc(m.incrs, func(p part) bool { return p.name == h.incrs[n-1].name })
@@ -46,21 +48,28 @@ func (w *writer) openPast(m *manifest) {
 	w.measure()
 }
 
-// readPast reads the index. It renames a damaged one.
+// readPast reads the index. It renames a damaged one. If the disk does not give the index, readPast returns nil, and
+// lostPast says so: the index and its files must stay as they are.
 func (w *writer) readPast() *history {
 	f, log := w.folder, w.log.parts.Log
 	h, err := f.readHistory()
-	switch {
-	case err == nil:
-		return h
-	case errors.Is(err, errHistory):
+	if errors.Is(err, errHistory) {
 		log.Warning("%s. It is renamed to %s, and a history begins anew.", err, f.name+historySuffix+damagedSuffix)
-		err = f.disk.Rename(f.historyPath(), f.historyPath()+damagedSuffix)
+		h, err = &history{}, f.disk.Rename(f.historyPath(), f.historyPath()+damagedSuffix)
 	}
+	w.pastLost.Store(err != nil)
 	if err != nil {
-		log.Warning("Can't read the AOF's history: %s", reason.Of(err))
+		log.Warning("Can't read the AOF's history, which stays as it is: %s", reason.Of(err))
+		return nil
 	}
-	return &history{}
+	return h
+}
+
+// findPast reads the index again, if the disk did not give it before.
+func (w *writer) findPast() {
+	if w.past == nil && w.pastLost.Load() && w.file.File != nil && !w.file.temp && len(w.manifest.incrs) > 0 {
+		w.openPast(w.manifest)
+	}
 }
 
 // beginPast adds the files of the manifest as a new stretch.
@@ -136,8 +145,9 @@ func (w *writer) startPast() bool {
 		w.past = nil
 		w.pastOn.Store(false)
 	case on && w.past == nil:
-		w.past = w.readPast()
-		w.shutPast()
+		if w.past = w.readPast(); w.past != nil {
+			w.shutPast()
+		}
 	}
 	return w.past != nil
 }

@@ -137,7 +137,7 @@ func (l *Log) pastIsDue(now time.Time) bool {
 		return false
 	}
 	old := k.seconds > 0 && l.rw.current > 0 && now.UnixMilli()-l.rw.baseMs > max(1000*k.seconds/4, pastLeastMs)
-	if old || !l.w.pastOn.Load() {
+	if old || !l.w.pastOn.Load() && !l.w.pastLost.Load() {
 		l.parts.Log.Notice("Starting automatic rewriting of AOF for its history")
 		return true
 	}

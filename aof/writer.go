@@ -36,6 +36,7 @@ type writer struct {
 
 	past     *history // nil: none is kept
 	pastOn   atomic.Bool
+	pastLost atomic.Bool  // the disk does not give the index
 	pastSize atomic.Int64 // bytes of files that only the history needs
 	pastFrom atomic.Int64 // the first moment that can be restored, Unix ms
 	pastAt   atomic.Int64 // converts an offset of the buffer into one of the history, by addition
@@ -62,6 +63,7 @@ func (w *writer) move(to *folder) {
 		w.folder.unclaim()
 		w.folder, w.past = to, nil // each folder has a history
 		w.pastOn.Store(false)
+		w.pastLost.Store(false)
 	})
 	w.rouse()
 }
