@@ -808,3 +808,68 @@ func FuzzManifest(f *testing.F) {
 		}
 	})
 }
+
+// TestPushAfterSleepDuringPrune: a push was taken for dead by a prune that is still removing parts. The push waits for
+// the prune's end before it looks whether its parts are there.
+func TestPushAfterSleepDuringPrune(t *testing.T) {
+	server := s3test.Start(t)
+	r := opened(t, server)
+	c := contents(1, 2)
+	var prune *lock
+	asked := 0
+	server.Before(func(_ int, q *http.Request) *s3test.Fault {
+		switch {
+		case q.Method == http.MethodPut && strings.Contains(q.URL.Path, "/p/backups/"):
+			for _, key := range server.Keys("p/pushing/") {
+				server.Change(key, func([]byte) []byte { return nil })
+			}
+			prune = &lock{r: r, key: pruneFolder + "other", body: []byte("{}")}
+			if err := prune.write(t.Context()); err != nil {
+				t.Error(err)
+			}
+		case prune != nil && strings.Contains(q.URL.RawQuery, "pruning"):
+			if asked++; asked == 3 {
+				for _, key := range append(server.Keys("p/parts/"), "p/"+prune.key) {
+					server.Change(key, func([]byte) []byte { return nil })
+				}
+			}
+		}
+		return nil
+	})
+	if _, err := r.Push(t.Context(), c.set("host:1", someTime), false, nothing); err == nil ||
+		!strings.Contains(err.Error(), "push again") {
+		t.Errorf("push: %v", err)
+	}
+	server.Before(nil)
+	prune.end()
+	if all := listed(t, r); len(all) != 0 {
+		t.Errorf("list: %+v", all)
+	}
+	pushed(t, r, c, "host:1", someTime)
+}
+
+// TestPruneAfterSleep: a prune sleeps until a push takes it for dead. The push needs a part that the prune is about to
+// remove. The prune stops.
+func TestPruneAfterSleep(t *testing.T) {
+	server := s3test.Start(t)
+	r, sleeper := opened(t, server), opened(t, server)
+	old, last := contents(1, 2), contents(2, 2)
+	pushed(t, r, old, "host:1", someTime)
+	pushed(t, r, last, "host:1", someTime.Add(time.Hour))
+	var again *Backup
+	server.Before(func(_ int, q *http.Request) *s3test.Fault {
+		if q.Method == http.MethodDelete && strings.Contains(q.URL.Path, "/p/backups/") {
+			server.Before(nil)
+			for _, key := range server.Keys("p/pruning/") {
+				server.Age(key, time.Hour+time.Second)
+			}
+			again = pushed(t, r, old, "host:1", someTime.Add(2*time.Hour)).Backup
+		}
+		return nil
+	})
+	if _, err := sleeper.Prune(t.Context(), Policy{Last: 1, Now: someTime}); err == nil ||
+		!strings.Contains(err.Error(), "taken for dead") {
+		t.Errorf("prune: %v", err)
+	}
+	pulled(t, r, again, old)
+}

@@ -68,10 +68,13 @@ func (r *Repository) Push(ctx context.Context, set Set, verify bool, progress fu
 	return &p.done, nil
 }
 
-// awaitPrunes waits until no prune is running.
+// awaitPrunes waits until no prune is running. It removes the locks of dead prunes, so that one that only slept stops.
 func (r *Repository) awaitPrunes(ctx context.Context, l *lock) error {
 	for told := false; ; told = true {
-		live, _, err := l.others(ctx, pruneFolder)
+		live, dead, err := l.others(ctx, pruneFolder)
+		for i := 0; i < len(dead) && err == nil; i++ {
+			err = r.Store.Delete(ctx, dead[i].Key)
+		}
 		if err != nil || len(live) == 0 {
 			return err
 		}
@@ -115,6 +118,14 @@ func (r *Repository) complete(ctx context.Context, l *lock, b *Backup, done *Pus
 	// This process may have slept for so long that a prune took it for dead. Then parts may be gone again.
 	held, err := l.holds(ctx)
 	if err != nil || held {
+		return err
+	}
+	// That prune may still be removing parts. Later prunes see the manifest.
+	err = l.write(ctx)
+	if err == nil {
+		err = r.awaitPrunes(ctx, l)
+	}
+	if err != nil {
 		return err
 	}
 	if err := missing(); err != nil {
