@@ -20,7 +20,7 @@ type copies struct {
 	roster   *roster
 	census   *census
 	saver    Saver
-	groups   [2]*group // running groups, by groupOf; nil: none
+	groups   [2]*group // running groups, by placeOf; nil: none
 
 	fullSyncs uint64
 }
@@ -43,9 +43,9 @@ func (g *group) isDeserted() bool {
 	return true
 }
 
-// groupOf returns the index in copies.groups for r's form.
-func groupOf(r *replica) int {
-	if r.eof {
+// placeOf returns the index in copies.groups for the two forms of the stream.
+func placeOf(eof bool) int {
+	if eof {
 		return 1
 	}
 	return 0
@@ -59,7 +59,7 @@ func (c *copies) request(r *replica) {
 	c.startDue()
 	switch {
 	case r.state != waiting:
-	case c.groups[groupOf(r)] != nil:
+	case c.groups[placeOf(r.eof)] != nil:
 		c.settings.Log.Notice("A full synchronization is under way. Replica %s waits for the next one", r.name())
 	default:
 		c.settings.Log.Notice("Delay next BGSAVE for diskless SYNC")
@@ -85,7 +85,7 @@ func (c *copies) startNext(place int) {
 	var first *replica
 	n := int64(0)
 	for _, r := range c.roster.replicas {
-		if groupOf(r) == place && c.isReady(r) {
+		if placeOf(r.eof) == place && c.isReady(r) {
 			if n++; first == nil || r.askedMs < first.askedMs {
 				first = r
 			}
@@ -154,11 +154,11 @@ func (c *copies) send(g *group, out *sender, view *keyspace.View, encode func(io
 	err := sendView(out, g.eof, view, encode)
 	took := time.Since(g.began)
 	c.core.Do(func() {
-		c.groups[groupOf(g.members[0])] = nil
-		out.drop() // members that have left since the last write
+		c.groups[placeOf(g.eof)] = nil // a member may have sent REPLCONF capa meanwhile
+		out.drop()                     // members that have left since the last write
 		c.logEnd(len(out.to), err)
 		for _, r := range g.members {
-			c.sent(r, out, err, took)
+			c.sent(r, g.eof, out, err, took)
 		}
 		c.startDue()
 	})
@@ -174,8 +174,8 @@ func (c *copies) logEnd(left int, err error) {
 	}
 }
 
-// sent continues with r after its full synchronisation.
-func (c *copies) sent(r *replica, out *sender, err error, took time.Duration) {
+// sent continues with r after its full synchronisation, which had the form eof.
+func (c *copies) sent(r *replica, eof bool, out *sender, err error, took time.Duration) {
 	log := c.settings.Log
 	if !r.isHere() {
 		log.Warning("Full synchronization with replica %s failed: %v", r.name(), errReplicaGone)
@@ -194,7 +194,7 @@ func (c *copies) sent(r *replica, out *sender, err error, took time.Duration) {
 	case r.rdbOnly:
 		log.Notice("Streamed %d bytes of RDB to %s in %.3f seconds", out.total, r.name(), took.Seconds())
 		c.core.Kill(r.cl, true)
-	case r.eof:
+	case eof:
 		log.Notice("Streamed replica transfer with %s succeeded (socket), %d bytes in %.3f seconds. Waiting for "+
 			"REPLCONF ACK from replica to enable streaming",
 			r.name(), out.total, took.Seconds())

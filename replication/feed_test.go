@@ -878,3 +878,24 @@ func TestWrittenCountsBytesOfSockets(t *testing.T) {
 	p.do(writer, "SET k v")
 	expect("and its effects", 8+before+uint64(len(next.take(t, "v\r\n")))-5)
 }
+
+// TestFormIsOfTheCopy: a replica names another form while it gets a copy. The copy keeps its form, and the next one of
+// that form can begin after it. Once that one waited for ever.
+func TestFormIsOfTheCopy(t *testing.T) {
+	p := newPrimary(t)
+	p.saver.gate = make(chan struct{})
+	cl, s := p.arrive()
+	p.do(cl, "PSYNC ? -1")
+	p.do(cl, "REPLCONF capa eof")
+	writer, _ := p.arrive()
+	p.do(writer, "SET a 1")
+	close(p.saver.gate)
+	if got, want := s.take(t, wire("SET a 1")), "$3\r\nRDB"+wire("SELECT 0")+wire("SET a 1"); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	next, second := p.arrive()
+	p.do(next, "PSYNC ? -1")
+	if got := second.take(t, "RDB"); !strings.HasSuffix(got, "$3\r\nRDB") {
+		t.Errorf("the next copy is %q", got)
+	}
+}
