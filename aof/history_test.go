@@ -679,3 +679,23 @@ func TestHistoryThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// TestRouteWithoutIncrements: an index that has lost its last lines gives a reason, and no panic.
+func TestRouteWithoutIncrements(t *testing.T) {
+	d := faulty.New(1)
+	s := newServer(t, d)
+	s.set.Past.Set(keep{bytes: 1 << 40})
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	past, err := OpenPast(d, "appendonlydir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	past.history.incrs = nil
+	if _, err := past.Route(t.Context(), Moment{ByOffset: true}); err == nil || !strings.Contains(err.Error(),
+		"no increment") {
+		t.Errorf("%v", err)
+	}
+	s.close()
+}

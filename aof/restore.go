@@ -248,6 +248,9 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 	}
 	r = &Route{Moment: m, Base: b.name}
 	incrs := p.history.stretch(b.offset)
+	if len(incrs) == 0 {
+		return nil, "the index has no increment after " + b.name, nil
+	}
 	for i, in := range incrs {
 		limit := int64(math.MaxInt64)
 		if in.size != liveSize {
