@@ -80,8 +80,7 @@ func (m *model) take(e store.Entry, name string) error {
 	case "progress":
 		return decodeInto(e, &m.progress)
 	case "proxies":
-		var p store.Proxy
-		err := store.Decode(e, &p)
+		p, err := store.RegistrationOf(e)
 		if err != nil {
 			p = store.Proxy{ID: id} // it holds moves, because its confirmed revision is unknown
 		}

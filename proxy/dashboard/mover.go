@@ -246,8 +246,8 @@ func (w *mover) awaitProxies(ctx context.Context, m *model, present bool) (bool,
 				delete(known, id)
 				continue
 			}
-			var p store.Proxy
-			if err := store.Decode(e, &p); err != nil {
+			p, err := store.RegistrationOf(e)
+			if err != nil {
 				p = store.Proxy{ID: id} // it holds the move: it may act on any table
 			}
 			known[id] = p

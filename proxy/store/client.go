@@ -28,6 +28,8 @@ import (
 // is older than its registration. When Register returns, the channel of Follow has a table if there is a newer one.
 // store.C2. The proxy confirms a revision once it acts on that table, and no request that it sent by an older table is
 // under way.
+// store.C3. If the store was restored from a backup, its revisions begin again at a lower one. Older confirmations do
+// not count then: see RegistrationOf.
 type Client struct {
 	store   Store
 	prefix  string
@@ -43,6 +45,7 @@ type Client struct {
 	keepers  sync.WaitGroup
 	release  context.CancelFunc // ends the keepers
 	seen     int64              // the revision up to which Follow has processed changes
+	sent     int64              // the revision of the newest table that Follow has sent
 	news     chan struct{}      // closed and replaced when seen has grown
 }
 
@@ -79,6 +82,10 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 			if c.isReplacedIn(change) {
 				c.Confirm(0) // learns that, and warns
 			}
+			if change.Reset && c.beginAgain(change.Revision) {
+				v = newView(v.root)
+				c.warn(fmt.Errorf("%s has gone back to revision %d, as after a restore from a backup", c.store, change.Revision))
+			}
 			relevant, problems := v.take(change)
 			for _, err := range problems {
 				c.warn(err)
@@ -89,6 +96,9 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 				switch {
 				case err == nil:
 					last = ""
+					c.mu.Lock()
+					c.sent = max(c.sent, t.Revision)
+					c.mu.Unlock()
 					select {
 					case <-out: // drop the table that the reader has not taken
 					default:
@@ -107,6 +117,21 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 		}
 	}()
 	return out
+}
+
+// beginAgain reports whether a list of all entries is older than a change before. Then nothing is confirmed any more
+// (store.C3).
+func (c *Client) beginAgain(revision int64) bool {
+	c.mu.Lock()
+	back := revision < c.seen
+	if back {
+		c.seen, c.sent, c.confirm = revision, 0, 0
+	}
+	c.mu.Unlock()
+	if back {
+		c.Confirm(0) // writes that
+	}
+	return back
 }
 
 // isReplacedIn reports whether another process has written this proxy's registration.
@@ -176,7 +201,9 @@ func (c *Client) Register(ctx context.Context, info Proxy) error {
 // written to the store soon afterwards, or after an outage.
 func (c *Client) Confirm(revision int64) {
 	c.mu.Lock()
-	c.confirm = max(c.confirm, revision)
+	if !c.follows || revision <= c.sent { // else the table is of the time before the store went back
+		c.confirm = max(c.confirm, revision)
+	}
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:

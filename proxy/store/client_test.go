@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -330,4 +332,110 @@ func TestRegisterSeesTheNewestTable(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestRestore: after a store was restored from a backup, a proxy confirms the tables of then. Older confirmations do
+// not count, although their revisions are higher.
+func TestRestore(t *testing.T) {
+	t.Run("folder", func(t *testing.T) {
+		t.Parallel()
+		dir, saved := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "saved")
+		s, err := OpenFolder(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace := func(to, from string) {
+			t.Helper()
+			if err := s.locked(within(t), func() error {
+				for _, name := range []string{"keys", "revision"} {
+					err := os.RemoveAll(filepath.Join(to, name))
+					if err == nil && name == "keys" {
+						err = os.CopyFS(filepath.Join(to, name), os.DirFS(filepath.Join(from, name)))
+					} else if err == nil {
+						var text []byte
+						if text, err = os.ReadFile(filepath.Join(from, name)); err == nil {
+							err = os.WriteFile(filepath.Join(to, name), text, 0o600)
+						}
+					}
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Mkdir(saved, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		testRestore(t, s, func() (restore func()) {
+			replace(saved, dir)
+			return func() { replace(dir, saved) }
+		})
+	})
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		e := testkit.StartEtcd(t, 1)
+		testRestore(t, open(t, e), e.Members[0].Save)
+	})
+}
+
+func testRestore(t *testing.T, s Store, save func() (restore func())) {
+	ctx, problems := within(t), &complaints{}
+	commit(t, s, shop(t)...)
+	c := NewClient(s, "/s", "shop", problems.warn)
+	tables := c.Follow(ctx)
+	if err := c.Register(ctx, Proxy{ID: "p1"}); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := func() int64 {
+		e, err := s.Get(ctx, "/s/shop/proxies/p1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := RegistrationOf(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Confirmed
+	}
+	awaits := func(revision int64) {
+		t.Helper()
+		testkit.Until(t, limit, "the confirmation", func() error {
+			if got := confirmed(); got < revision {
+				return fmt.Errorf("revision %d is confirmed, and not %d", got, revision)
+			}
+			return nil
+		})
+	}
+	restore, last := save(), int64(0)
+	for range 200 {
+		last = commit(t, s, shop(t)[3])
+	}
+	c.Confirm(next(t, tables, last).Revision)
+	awaits(last)
+	restore()
+	now := commit(t, s, Write{Key: "/s/shop/slots", Value: encode(t, &Slots{Slots: 16384,
+		Ranges: []Range{{From: 0, To: 16383, Group: "a", State: Prepare, Target: "b"}}})})
+	if now >= last {
+		t.Fatalf("revision %d after the restore, and %d before", now, last)
+	}
+	for table := range tables {
+		if got := confirmed(); got >= now {
+			t.Fatalf("revision %d is confirmed before the proxy acts on %d", got, now)
+		}
+		if table.Slots[0].Held {
+			c.Confirm(last) // of a table from before the restore, late
+			c.Confirm(table.Revision)
+			break
+		}
+	}
+	awaits(now)
+	if got := confirmed(); got >= last {
+		t.Errorf("revision %d is confirmed, which is of the time before the restore", got)
+	}
+	if err := problems.has("gone back"); err != nil {
+		t.Error(err)
+	}
 }

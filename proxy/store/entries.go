@@ -143,6 +143,18 @@ type Proxy struct {
 	Confirmed int64     `json:"confirmed"` // the revision of the table on which the proxy acts; 0 means none yet
 }
 
+// RegistrationOf decodes a proxy's registration.
+//
+// A registration is newer than the table that it confirms. If it is not, the store was restored from a backup after
+// the confirmation, and the revision is of another table. Then nothing is confirmed.
+func RegistrationOf(e Entry) (p Proxy, err error) {
+	err = Decode(e, &p)
+	if p.Confirmed >= e.Revision {
+		p.Confirmed = 0
+	}
+	return p, err
+}
+
 // A Presence shows that a proxy reaches the store.
 type Presence struct {
 	Schema   string `json:"schema"`

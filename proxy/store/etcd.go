@@ -494,10 +494,12 @@ func (e *Etcd) follow(ctx context.Context, endpoint, prefix string, from int64, 
 		if err := replies.Decode(&reply); err != nil {
 			return err
 		}
-		soon.Stop()
+		first := soon.Stop()
 		heard()
 		r := &reply.Result
 		switch {
+		case first && r.Header.Revision > 0 && r.Header.Revision < from-1:
+			return errCompacted // a restored store would be silent until it has that many new changes
 		case reply.Error != nil:
 			return &refusal{code: reply.Error.Code, text: reply.Error.Message}
 		case r.Compact > 0:

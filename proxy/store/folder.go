@@ -413,8 +413,8 @@ func (f *Folder) Watch(ctx context.Context, prefix string, from int64) <-chan Ch
 	return watch(ctx, f, prefix, from)
 }
 
-// stream waits until the store's revision is at least from. The watcher must then list all entries, because there is no
-// history.
+// stream waits until the store's revision is at least from, or has gone back. The watcher must then list all entries,
+// because there is no history.
 func (f *Folder) stream(ctx context.Context, _ string, from int64, heard func(), _ func([]Entry, int64)) error {
 	ticks := time.NewTicker(poll)
 	defer ticks.Stop()
@@ -428,7 +428,7 @@ func (f *Folder) stream(ctx context.Context, _ string, from int64, heard func(),
 			return err
 		}
 		heard()
-		if revision >= from {
+		if revision >= from || revision < from-1 {
 			return errCompacted
 		}
 		select {

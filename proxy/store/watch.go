@@ -19,7 +19,7 @@ const quiet = 10 * time.Second
 type source interface {
 	List(ctx context.Context, prefix string) ([]Entry, int64, error)
 	// stream calls told for each group of changes from revision from. It calls heard whenever the store answers. It
-	// returns when the stream ends. Errors: errCompacted.
+	// returns when the stream ends. Errors: errCompacted, also if the store's revision is lower than from - 1.
 	stream(ctx context.Context, prefix string, from int64, heard func(), told func([]Entry, int64)) error
 }
 
@@ -98,7 +98,8 @@ func (w *watcher) stream(ctx context.Context) error {
 	return err
 }
 
-// list sends all entries as a Reset, unless they are the known ones.
+// list sends all entries as a Reset, unless they are the known ones. It also sends known entries if the store's
+// revision is lower than before.
 func (w *watcher) list(ctx context.Context) error {
 	entries, revision, err := w.source.List(ctx, w.prefix)
 	if err != nil {
@@ -109,7 +110,7 @@ func (w *watcher) list(ctx context.Context) error {
 	for _, e := range entries {
 		now[e.Key] = e.Revision
 	}
-	same := w.known != nil && maps.Equal(w.known, now)
+	same := w.known != nil && maps.Equal(w.known, now) && revision >= w.seen
 	w.known, w.seen = now, revision
 	if !same {
 		w.tell(ctx, Change{Reset: true, Entries: entries, Revision: revision})

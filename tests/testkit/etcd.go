@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,7 @@ type EtcdMember struct {
 
 	t     testing.TB
 	args  []string
+	dir   string
 	log   string
 	https bool
 	cmd   *exec.Cmd
@@ -51,8 +53,8 @@ func StartEtcd(t testing.TB, n int, more ...string) *Etcd {
 	for i := range n {
 		name := fmt.Sprintf("m%d", i)
 		m := &EtcdMember{Addr: fmt.Sprintf("127.0.0.1:%d", FreePort(t)), t: t, https: scheme == "https://",
-			log: filepath.Join(dir, name+".log")}
-		m.args = append([]string{program, "--name", name, "--data-dir", filepath.Join(dir, name),
+			dir: filepath.Join(dir, name), log: filepath.Join(dir, name+".log")}
+		m.args = append([]string{program, "--name", name, "--data-dir", m.dir,
 			"--listen-client-urls", scheme + m.Addr, "--advertise-client-urls", scheme + m.Addr,
 			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
 			"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-state", "new",
@@ -135,6 +137,24 @@ func (m *EtcdMember) Restart() {
 	m.t.Helper()
 	m.Kill()
 	m.start()
+}
+
+// Save kills the member, and returns a function that kills it again and gives it the data of now. After both, the
+// member runs and replies.
+func (m *EtcdMember) Save() (restore func()) {
+	m.t.Helper()
+	saved := m.t.TempDir()
+	again := func(to, from string) {
+		m.t.Helper()
+		m.Kill()
+		if err := errors.Join(os.RemoveAll(to), os.CopyFS(to, os.DirFS(from))); err != nil {
+			m.t.Fatal(err)
+		}
+		m.start()
+		m.AwaitReady()
+	}
+	again(saved, m.dir)
+	return func() { again(m.dir, saved) }
 }
 
 // Signal sends a signal to the member.
