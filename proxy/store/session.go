@@ -80,7 +80,7 @@ func (n *Session) keep(ctx context.Context, s Store, ttl time.Duration, began ti
 	}
 }
 
-// A Leadership lasts until Lost is closed.
+// A Leadership lasts until Lost is closed. That happens when the lease may lapse, and when its key is no longer there.
 type Leadership struct {
 	*Session
 	// Condition holds while this process leads. With it in each Commit, a leader that was suspended for a while writes
@@ -152,7 +152,26 @@ func lead(ctx context.Context, s Store, key string, value []byte, ttl time.Durat
 		_ = s.Revoke(quit, session.Lease) // otherwise the lease lapses, with the key if it was written
 		return nil, err
 	}
-	return &Leadership{Session: session, Condition: Condition{key, revision}, store: s, cancel: cancel}, nil
+	l := &Leadership{Session: session, Condition: Condition{key, revision}, store: s, cancel: cancel}
+	go l.watch(keeping)
+	return l, nil
+}
+
+// watch ends the leadership if its key was deleted or replaced, although its lease continues. Another process may lead
+// then.
+func (l *Leadership) watch(ctx context.Context) {
+	for c := range l.store.Watch(ctx, l.Condition.Key, l.Condition.Revision) {
+		ours := !c.Reset
+		for _, e := range c.Entries {
+			if e.Key == l.Condition.Key {
+				ours = e.Value != nil && e.Revision == l.Condition.Revision
+			}
+		}
+		if c.Err == nil && !ours {
+			l.cancel()
+			return
+		}
+	}
 }
 
 // Resign ends the leadership at once, so that the next leader does not have to wait for the lease to lapse.

@@ -591,3 +591,27 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaderWithoutKey: a leader whose key was deleted or replaced no longer leads, although its lease continues.
+func TestLeaderWithoutKey(t *testing.T) {
+	everyStore(t, func(t *testing.T, s Store) {
+		ctx := within(t)
+		for _, w := range []Write{{Key: "/leader", Delete: true}, {Key: "/leader", Value: []byte(`"another"`)}} {
+			l, err := Campaign(ctx, s, "/leader", []byte(`"1"`), testkit.Slowly(10*time.Minute), func([]byte, error) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit(t, s, Write{Key: "/leader/other", Value: []byte("1")})
+			if !l.Holds() {
+				t.Error("the leadership is lost without a reason")
+			}
+			commit(t, s, w)
+			select {
+			case <-l.Lost():
+			case <-ctx.Done():
+				t.Fatalf("it still leads after %+v", w)
+			}
+			l.Resign(ctx)
+		}
+	})
+}
