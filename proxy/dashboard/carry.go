@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"spindle/internal/number"
-	"spindle/proxy/store"
 )
 
 // openPrimary connects to a server and checks that it is a primary.
@@ -107,9 +106,6 @@ func (c *carrier) move(ctx context.Context, db int, keys []string) error {
 	if err != nil {
 		return err
 	}
-	if held, _, _ := c.w.d.lead.now(); held == nil { // dashboard.L2
-		return store.ErrLost
-	}
 	if err := c.migrate(db, keys); busy(err) {
 		for _, key := range keys { // the target already has one of them
 			if err := c.moveOne(db, key); err != nil {
@@ -150,8 +146,7 @@ func (c *carrier) moveOne(db int, key string) error {
 	if !busy(err) {
 		return err
 	}
-	_, err = c.from.ask("UNLINK", key)
-	return err
+	return c.w.d.order(c.from, "UNLINK", key)
 }
 
 // migrate sends one MIGRATE. Keys that do not exist cause no error.
@@ -176,8 +171,7 @@ func (c *carrier) migrate(db int, keys []string) error {
 	for _, key := range keys {
 		args = append(args, key)
 	}
-	_, err = c.from.ask(args...)
-	return err
+	return c.w.d.order(c.from, args...)
 }
 
 // busy reports whether MIGRATE was refused because the target has a key of the same name.

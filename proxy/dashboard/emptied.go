@@ -91,7 +91,12 @@ func (d *Dashboard) restoreShard(ctx context.Context, m *model, v *clusterView, 
 		return err
 	}
 	if reset {
-		if _, err := d.dialer.once(ctx, n.address, "CLUSTER", "RESET"); err != nil {
+		l, err := d.dialer.open(ctx, n.address)
+		if err != nil {
+			return err
+		}
+		defer l.close()
+		if err := d.order(l, "CLUSTER", "RESET"); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,8 @@ import (
 //
 // dashboard.L1. Each write of a dashboard to the store is conditional on its leadership. So a dashboard that was
 // suspended for a while, and still believes that it leads, writes nothing.
-// dashboard.L2. Servers have no such condition. So the dashboard checks its lead before each MIGRATE.
+// dashboard.L2. Servers have no such condition. So the dashboard checks its lead before each command by which a move
+// changes a server (order).
 type lead struct {
 	mu     sync.Mutex
 	held   *store.Leadership // nil unless this dashboard is active
@@ -28,6 +29,15 @@ func (l *lead) now() (held *store.Leadership, active store.Leader, problem error
 		return nil, store.Leader{}, l.store
 	}
 	return l.held, l.active, l.store
+}
+
+// order is ask for a command that changes the server. It sends nothing if this dashboard does not lead (dashboard.L2).
+func (d *Dashboard) order(l *link, args ...any) error {
+	if held, _, _ := d.lead.now(); held == nil {
+		return store.ErrLost
+	}
+	_, err := l.ask(args...)
+	return err
 }
 
 func (l *lead) set(held *store.Leadership, active store.Leader, problem error) {

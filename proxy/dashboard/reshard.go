@@ -213,12 +213,12 @@ type resharding struct {
 // move moves one slot, whatever part of the move is done already.
 func (r *resharding) move(ctx context.Context, slot int) error {
 	if !r.targetHas[slot] {
-		if _, err := r.target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", r.sourceID); err != nil {
+		if err := r.setSlot(r.target, slot, "IMPORTING", r.sourceID); err != nil {
 			return err
 		}
 	}
 	if r.sourceHas[slot] {
-		if _, err := r.source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", r.targetID); err != nil {
+		if err := r.setSlot(r.source, slot, "MIGRATING", r.targetID); err != nil {
 			return err
 		}
 	}
@@ -237,16 +237,21 @@ func (r *resharding) move(ctx context.Context, slot int) error {
 	}
 	// The target must be first. If the source were first, and both then died, no node would own the slot.
 	for _, l := range []*link{r.target, r.source} {
-		if _, err := l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID); err != nil {
+		if err := r.setSlot(l, slot, "NODE", r.targetID); err != nil {
 			return err
 		}
 	}
 	for _, l := range r.others {
 		// The other nodes also learn the owner from the target. This call only saves clients a redirection, so errors
 		// do not matter.
-		_, _ = l.ask("CLUSTER", "SETSLOT", slot, "NODE", r.targetID)
+		_ = r.setSlot(l, slot, "NODE", r.targetID)
 	}
 	return nil
+}
+
+// setSlot sends CLUSTER SETSLOT to a node.
+func (r *resharding) setSlot(l *link, slot int, words ...any) error {
+	return r.w.d.order(l, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...)
 }
 
 // owns returns the slots that a node owns according to its own view.
