@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -50,5 +51,61 @@ func TestNoOrderWithoutLead(t *testing.T) {
 		if after != nil {
 			t.Errorf("%s: without the lead it sends %v", c.name, after)
 		}
+	}
+}
+
+// nodeIDs are the IDs of three nodes of a cluster.
+var nodeIDs = []string{strings.Repeat("a", 40), strings.Repeat("b", 40), strings.Repeat("c", 40)}
+
+// nodesText returns a reply to CLUSTER NODES of three primaries. myself is the index of the node that replies. slots
+// has the last words of each line.
+func nodesText(nodes []*fakeServer, myself int, slots ...string) string {
+	var text strings.Builder
+	for i, n := range nodes {
+		flags := "master"
+		if i == myself {
+			flags = "myself,master"
+		}
+		fmt.Fprintf(&text, "%s %s@1 %s - 0 0 1 connected %s\n", nodeIDs[i], n.address, flags, slots[i])
+	}
+	return bulk(text.String())
+}
+
+// TestSlotOfAnotherNode: a node whose view is late gives a slot to the source, and a third node has it. The slot is not
+// taken from that node. A mark of an import that another tool has completed is removed.
+func TestSlotOfAnotherNode(t *testing.T) {
+	d := begin(t, patient)
+	nodes := make([]*fakeServer, 3)
+	ready := make(chan struct{})
+	views := [][]string{{"6-99", "100-199", "5 200-16383"}, {"6-99", "100-199 [5-<-" + nodeIDs[0] + "]", "5 200-16383"},
+		{"6-99", "100-199", "5 200-16383"}}
+	for i := range nodes {
+		nodes[i] = fake(t, func(_ *fakeServer, words []string) string {
+			<-ready
+			if strings.Join(words, " ") != "CLUSTER NODES" {
+				return ""
+			}
+			return nodesText(nodes, i, views[i]...)
+		})
+	}
+	close(ready)
+	v := &clusterView{seen: nodes[2].address}
+	for i, n := range nodes { // the late view
+		v.shards = append(v.shards, &shard{primary: &clusterNode{id: nodeIDs[i], address: n.address}})
+	}
+	step := store.Step{From: 5, To: 5, Source: nodeIDs[0], Target: nodeIDs[1]}
+	w := &mover{d: d, move: &store.Move{State: store.MoveRunning, Steps: []store.Step{step}}}
+	owners := make([]string, clusterSlots)
+	owners[5] = nodeIDs[0]
+	if err := w.moveSlots(t.Context(), v, owners, 5, step); err == nil || !strings.Contains(err.Error(), "slot 5") {
+		t.Errorf("the move of the slot: %v", err)
+	}
+	for i, n := range nodes {
+		if got := append(n.asked("IMPORTING"), n.asked("SETSLOT 5 NODE")...); got != nil {
+			t.Errorf("node %d is asked %v", i, got)
+		}
+	}
+	if got := nodes[1].asked("STABLE"); len(got) != 1 {
+		t.Errorf("the target is asked %v", got)
 	}
 }

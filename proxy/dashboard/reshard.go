@@ -171,12 +171,14 @@ func (w *mover) moveSlots(ctx context.Context, v *clusterView, owners []string, 
 		return err
 	}
 	defer r.target.close()
-	if r.sourceHas, err = r.source.owns(); err != nil {
+	if _, r.sourceHas, err = r.source.owns(); err != nil {
 		return err
 	}
-	if r.targetHas, err = r.target.owns(); err != nil {
+	own, has, err := r.target.owns()
+	if err != nil {
 		return err
 	}
+	r.targetHas, r.importing = has, own.importing
 	for _, s := range v.shards {
 		if s == from || s == to || !s.primary.lives() {
 			continue
@@ -206,12 +208,23 @@ type resharding struct {
 	w                    *mover
 	source, target       *link
 	sourceID, targetID   string
-	others               []*link // to all other primaries
-	sourceHas, targetHas []bool  // the slots of each, in its own view
+	others               []*link        // to all other primaries
+	sourceHas, targetHas []bool         // the slots of each, in its own view
+	importing            map[int]string // the target's slots that are importing, in its own view
 }
 
-// move moves one slot, whatever part of the move is done already.
+// move moves one slot, whatever part of the move is done already. It refuses a slot that another node has: SETSLOT NODE
+// would take the slot from that node, without its keys.
 func (r *resharding) move(ctx context.Context, slot int) error {
+	if !r.targetHas[slot] && !r.sourceHas[slot] {
+		if r.importing[slot] == r.sourceID {
+			if err := r.setSlot(r.target, slot, "STABLE"); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("neither %s nor %s has slot %d in its own view: another node does, or none", r.source.address,
+			r.target.address, slot)
+	}
 	if !r.targetHas[slot] {
 		if err := r.setSlot(r.target, slot, "IMPORTING", r.sourceID); err != nil {
 			return err
@@ -254,16 +267,20 @@ func (r *resharding) setSlot(l *link, slot int, words ...any) error {
 	return r.w.d.order(l, append([]any{"CLUSTER", "SETSLOT", slot}, words...)...)
 }
 
-// owns returns the slots that a node owns according to its own view.
-func (l *link) owns() ([]bool, error) {
+// owns returns a node according to its own view, and which slots it owns.
+func (l *link) owns() (own *clusterNode, has []bool, err error) {
 	nodes, err := l.nodesOf()
-	has := make([]bool, clusterSlots)
-	if n := myself(nodes); n != nil {
-		for _, r := range n.slots {
-			for slot := r[0]; slot <= r[1]; slot++ {
-				has[slot] = true
-			}
+	if err != nil {
+		return nil, nil, err
+	}
+	if own = myself(nodes); own == nil {
+		return nil, nil, fmt.Errorf("%s does not name itself in CLUSTER NODES", l.address)
+	}
+	has = make([]bool, clusterSlots)
+	for _, r := range own.slots {
+		for slot := r[0]; slot <= r[1]; slot++ {
+			has[slot] = true
 		}
 	}
-	return has, err
+	return own, has, nil
 }
