@@ -145,14 +145,12 @@ func (d *Dashboard) createGroup(c *call) (any, error) {
 	if m.groups[g.ID] != nil {
 		return nil, failed(http.StatusConflict, "exists", "group %s exists already", g.ID)
 	}
-	e := d.edit(m).put(g, "groups", g.ID).expect("product")
+	e := d.edit(m).put(g, "groups", g.ID).keepServers()
 	if e.err != nil {
 		return nil, e.err
 	}
-	for _, s := range g.Servers {
-		if other := m.groupOf(s.Address); other != nil {
-			return nil, failed(http.StatusConflict, "in_use", "%s is a server of group %s", s.Address, other.ID)
-		}
+	if err := d.checkNew(c.ctx, m, g.Servers); err != nil {
+		return nil, err
 	}
 	if err := d.checkPrimary(c.ctx, g.Primary); err != nil {
 		return nil, err
@@ -184,6 +182,37 @@ func masterName(product, group string) string {
 		return group
 	}
 	return name
+}
+
+// checkNew refuses new servers of a group that are already there, also under another address. Then two groups would
+// have one server, or a group would have one twice. A move between them would take a key at its target for a newer copy
+// of the same key, and remove it.
+func (d *Dashboard) checkNew(ctx context.Context, m *model, fresh []store.Server) error {
+	of, addresses := map[string]string{}, []string{}
+	for _, g := range m.sorted() {
+		for _, s := range g.Servers {
+			of[s.Address] = "a server of group " + g.ID
+			addresses = append(addresses, s.Address)
+		}
+	}
+	for _, s := range fresh {
+		if of[s.Address] != "" {
+			return failed(http.StatusConflict, "in_use", "%s is %s", s.Address, of[s.Address])
+		}
+	}
+	for _, s := range fresh {
+		of[s.Address] = "new too"
+		addresses = append(addresses, s.Address)
+	}
+	seen := map[string]string{} // addresses by the ID of the process
+	for _, v := range each(addresses, func(a string) ServerView { return d.dialer.look(ctx, a) }) {
+		if first := seen[v.runID]; first != "" && v.runID != "" && slices.ContainsFunc(fresh,
+			func(s store.Server) bool { return s.Address == v.Address }) {
+			return failed(http.StatusConflict, "in_use", "%s is the same server as %s, which is %s", v.Address, first, of[first])
+		}
+		seen[v.runID] = v.Address
+	}
+	return nil
 }
 
 // checkPrimary refuses a server that cannot be a group's primary.
@@ -328,12 +357,13 @@ func (d *Dashboard) joinServer(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if other := m.groupOf(o.Address); other != nil {
-		return nil, failed(http.StatusConflict, "in_use", "%s is a server of group %s", o.Address, other.ID)
+	fresh := store.Server{Address: o.Address, Zone: o.Zone}
+	if err := d.checkNew(c.ctx, m, []store.Server{fresh}); err != nil {
+		return nil, err
 	}
 	changed := *g
-	changed.Servers = append(slices.Clone(g.Servers), store.Server{Address: o.Address, Zone: o.Zone})
-	e := d.edit(m).put(&changed, "groups", g.ID)
+	changed.Servers = append(slices.Clone(g.Servers), fresh)
+	e := d.edit(m).put(&changed, "groups", g.ID).keepServers()
 	if e.err != nil {
 		return nil, e.err
 	}

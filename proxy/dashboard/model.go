@@ -139,16 +139,6 @@ func (m *model) group(id string) (*store.Group, error) {
 	return nil, failed(http.StatusNotFound, "no_group", "there is no group %.80q", id)
 }
 
-// groupOf returns the group that has a server with this address. It returns nil if no group has it.
-func (m *model) groupOf(address string) *store.Group {
-	for _, g := range m.groups {
-		if slices.ContainsFunc(g.Servers, func(s store.Server) bool { return s.Address == address }) {
-			return g
-		}
-	}
-	return nil
-}
-
 // sorted returns the groups by ID.
 func (m *model) sorted() []*store.Group {
 	list := make([]*store.Group, 0, len(m.groups))
@@ -195,6 +185,10 @@ func (e *edit) expect(parts ...string) *edit {
 	e.conditions = append(e.conditions, store.Condition{Key: key, Revision: e.m.revisions[key]})
 	return e
 }
+
+// keepServers makes the edit fail if another one with keepServers has added servers since the model was read: two groups
+// must not get one server. For that, each of them writes the product's entry again.
+func (e *edit) keepServers() *edit { return e.put(&e.m.product, "product") }
 
 func (e *edit) write(w store.Write) *edit {
 	e.writes = append(e.writes, w)

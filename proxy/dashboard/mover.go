@@ -72,6 +72,9 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 	next := plan.NewTable(m.slots)
 	switch a.Deed {
 	case plan.Begin:
+		if err := w.refuseOne(ctx, m, &a); err != nil {
+			return true, err
+		}
 		if err := w.targetHasNone(ctx, m, t, a.Target); err != nil {
 			return true, err
 		}
@@ -390,6 +393,40 @@ func (w *mover) targetHasNone(ctx context.Context, m *model, t plan.Table, targe
 	return err
 }
 
+// refuseOne returns an error if an action's source and target are one server under two addresses.
+func (w *mover) refuseOne(ctx context.Context, m *model, a *plan.Action) error {
+	source, target, err := w.addresses(m, a)
+	if err != nil {
+		return err
+	}
+	from, err := w.d.openPrimary(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer from.close()
+	to, err := w.d.openPrimary(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	one, err := isOne(from, to)
+	if err == nil && one {
+		err = failed(http.StatusConflict, "conflict", "%s, the primary of %s, and %s, that of %s, are the same server",
+			source, a.Source, target, a.Target)
+	}
+	return err
+}
+
+// isOne reports whether two links lead to the same process.
+func isOne(a, b *link) (bool, error) {
+	first, err := a.info("server")
+	if err != nil {
+		return false, err
+	}
+	second, err := b.info("server")
+	return err == nil && first["run_id"] != "" && first["run_id"] == second["run_id"], err
+}
+
 // carry moves all keys of the migrating slots from the source to the target.
 func (w *mover) carry(ctx context.Context, m *model, a *plan.Action) error {
 	source, target, err := w.addresses(m, a)
@@ -406,6 +443,9 @@ func (w *mover) carry(ctx context.Context, m *model, a *plan.Action) error {
 		return err
 	}
 	defer to.close()
+	if one, err := isOne(l, to); err != nil || one {
+		return err // the keys are there already, and there is no older copy
+	}
 	c := &carrier{w: w, from: l, target: target, old: true}
 	if err := l.scan(ctx, inSlots(&m.product, a.Slots), func(db int, keys []string) error {
 		return c.move(ctx, db, keys)

@@ -156,6 +156,7 @@ type ServerView struct {
 	Offset  int64  `json:"offset"`
 	CPUMs   int64  `json:"cpu_ms"` // used since the start of the process
 	Uptime  int64  `json:"uptime"` // seconds
+	runID   string // differs for each process
 }
 
 // look queries the state of a server. Errors are in the view.
@@ -212,6 +213,7 @@ func (v *ServerView) fill(fields map[string]string) {
 			v.Keys += keysIn(value)
 		}
 	}
+	v.runID = fields["run_id"]
 	v.Memory, v.Clients, v.Ops = number("used_memory"), number("connected_clients"), number("instantaneous_ops_per_sec")
 	v.Uptime = number("uptime_in_seconds")
 	v.CPUMs = seconds("used_cpu_user") + seconds("used_cpu_sys")
