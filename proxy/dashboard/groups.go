@@ -367,6 +367,9 @@ func (d *Dashboard) joinServer(c *call) (any, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
+	if err := d.checkLeads(c.ctx, m, g); err != nil {
+		return nil, err
+	}
 	if err := d.attach(c.ctx, o.Address, g.Primary, o.Wipe); err != nil {
 		return nil, err
 	}
@@ -397,6 +400,9 @@ func (d *Dashboard) removeServer(c *call) (any, error) {
 		return nil, failed(http.StatusNotFound, "no_server", "group %s has no server %.80q", g.ID, address)
 	case address == g.Primary:
 		return nil, failed(http.StatusConflict, "in_use", "%s is the primary: promote another server first", address)
+	case d.dialer.look(c.ctx, address).Role == "primary" && d.dialer.look(c.ctx, g.Primary).Role != "primary":
+		return nil, failed(http.StatusConflict, "in_use",
+			"%s is a primary now, and %s is none: it has the group's data, so promote it first", address, g.Primary)
 	}
 	changed := *g
 	changed.Servers = slices.Delete(slices.Clone(g.Servers), at, at+1)
@@ -562,10 +568,31 @@ func (d *Dashboard) resync(c *call) (any, error) {
 	if err := isReplicaOf(g, o.Server); err != nil {
 		return nil, err
 	}
+	if err := d.checkLeads(c.ctx, m, g); err != nil {
+		return nil, err
+	}
 	if err := d.repoint(c.ctx, o.Server, g.Primary); err != nil {
 		return nil, err
 	}
 	return d.groupView(c.ctx, m, g.ID)
+}
+
+// checkLeads refuses to make servers follow a group's primary if it is no primary now. After a failover that the store
+// does not have yet, the next primary would copy the old one, and lose its writes since.
+func (d *Dashboard) checkLeads(ctx context.Context, m *model, g *store.Group) error {
+	now := d.dialer.look(ctx, g.Primary)
+	if now.Role != "primary" {
+		return failed(http.StatusConflict, "primary_down", "%s, the primary of group %s by the store, is none now: %s %s",
+			g.Primary, g.ID, now.Role, now.Problem)
+	}
+	if m.sentinels == nil {
+		return nil
+	}
+	if next := d.askSentinels(ctx, m, g); next != "" && next != g.Primary {
+		return failed(http.StatusConflict, "changed", "the Sentinels say that %s is the primary of group %s, and not %s",
+			next, g.ID, g.Primary)
+	}
+	return nil
 }
 
 // watchPrimaries updates the entries of groups after failovers. Each second it checks the primaries. If a primary does

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -104,5 +105,103 @@ func TestTwoJoinOneServer(t *testing.T) {
 	if _, text := post(t, d, "GET", "/groups", ""); json.Unmarshal([]byte(text), &list) != nil || strings.Count(text,
 		`"address":"`+fresh.address) != 1 {
 		t.Errorf("the groups: %s", text)
+	}
+}
+
+// TestChangedRoles: after a failover that the store does not have yet, the next primary stays in its group. It is not
+// made a replica of the old one, and no server joins the old one.
+func TestChangedRoles(t *testing.T) {
+	replica := func(_ *fakeServer, words []string) string {
+		switch words[0] {
+		case "INFO":
+			return bulk("role:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:1\r\n")
+		case "ROLE":
+			return array("slave")
+		}
+		return ""
+	}
+	d := begin(t, patient)
+	old, next, fresh := fake(t, replica), fake(t, primaryOnly), fake(t, primaryOnly)
+	groupsAt(t, d, old)
+	put(t, d, "groups/g0", &store.Group{ID: "g0", Primary: old.address,
+		Servers: []store.Server{{Address: old.address}, {Address: next.address}}})
+	for _, c := range []struct{ method, path, body, want string }{
+		{"POST", "/groups/g0/resync", `{"server":"` + next.address + `"}`, "primary_down"},
+		{"DELETE", "/groups/g0/servers/" + next.address, "", "in_use"},
+		{"POST", "/groups/g0/servers", `{"address":"` + fresh.address + `"}`, "primary_down"},
+	} {
+		if code, text := post(t, d, c.method, c.path, c.body); code != c.want {
+			t.Errorf("%s %s: %s", c.method, c.path, text)
+		}
+	}
+	// With Sentinels, the old primary may still count itself as one.
+	sentinel := fake(t, func(_ *fakeServer, words []string) string {
+		if words[0] != "SENTINEL" {
+			return ""
+		}
+		host, port, _ := net.SplitHostPort(next.address)
+		return array(host, port)
+	})
+	old = fake(t, primaryOnly)
+	g := &store.Group{ID: "g0", Primary: old.address, Servers: []store.Server{{Address: old.address},
+		{Address: next.address}}}
+	m := &model{sentinels: &store.Sentinels{Addresses: []string{sentinel.address}, Quorum: 1}}
+	if err := d.checkLeads(t.Context(), m, g); err == nil || explain(err).code != "changed" {
+		t.Errorf("the Sentinels name another primary: %v", err)
+	}
+	if got := append(next.asked("REPLICAOF"), fresh.asked("REPLICAOF")...); got != nil {
+		t.Errorf("a server is told %v", got)
+	}
+}
+
+// TestForgetARunningProxy: a proxy that reaches the store is not forgotten, also if its registration is of a newer
+// version.
+func TestForgetARunningProxy(t *testing.T) {
+	d := begin(t, nil)
+	groupsAt(t, d)
+	put(t, d, "present/p1", &store.Presence{ID: "p1", Instance: "1"})
+	if _, err := d.store.Commit(t.Context(), nil, []store.Write{{Key: "/spindle/a/proxies/p1",
+		Value: []byte(`{"schema":"spindle.proxy/2","id":"p1"}`)}}); err != nil {
+		t.Fatal(err)
+	}
+	if code, text := post(t, d, "DELETE", "/proxies/p1", ""); code != "in_use" {
+		t.Errorf("%s", text)
+	}
+}
+
+// TestRemoveByALateView: a node that has slots or keys by its own view stays in the cluster. The node that is asked
+// first does not know of them.
+func TestRemoveByALateView(t *testing.T) {
+	for _, c := range []struct{ name, slots, keyspace, path, want string }{
+		{"slots", "5", "", "/groups/" + nodeIDs[1], "in_use"},
+		{"keys", "", "db0:keys=3,expires=0\r\n", "/groups/" + nodeIDs[1], "not_empty"},
+		{"neither", "", "", "/groups/" + nodeIDs[1], "ok"},
+	} {
+		d := begin(t, patient)
+		nodes, ready := make([]*fakeServer, 3), make(chan struct{})
+		for i := range nodes {
+			nodes[i] = fake(t, func(_ *fakeServer, words []string) string {
+				<-ready
+				switch {
+				case words[0] == "INFO" && i == 1:
+					return bulk("role:master\r\n" + c.keyspace)
+				case strings.Join(words, " ") != "CLUSTER NODES":
+					return ""
+				case i == 1:
+					return nodesText(nodes, i, "0-4 6-199", c.slots, "200-16383")
+				}
+				return nodesText(nodes, i, "0-199", "", "200-16383")
+			})
+		}
+		close(ready)
+		put(t, d, "product", &store.Product{Name: "a", Kind: store.KindCluster, Hash: store.HashCRC16, Slots: 16384,
+			Seeds: []string{nodes[0].address}})
+		if code, text := post(t, d, "DELETE", c.path, ""); code != c.want {
+			t.Errorf("%s: %s", c.name, text)
+		}
+		forgotten := len(nodes[0].asked("FORGET")) + len(nodes[1].asked("RESET"))
+		if (forgotten > 0) != (c.want == "ok") {
+			t.Errorf("%s: %d requests remove the node", c.name, forgotten)
+		}
 	}
 }

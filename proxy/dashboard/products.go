@@ -298,7 +298,7 @@ func (d *Dashboard) forgetProxy(c *call) (any, error) {
 		if p.ID != id {
 			continue
 		}
-		if m.isPresent(p) {
+		if m.present[id] != "" { // also if the registration is damaged, or of a newer version
 			return nil, failed(http.StatusConflict, "in_use", "proxy %s runs: stop it first", id)
 		}
 		_, err := d.edit(m).remove("proxies", id).commit(c.ctx)

@@ -248,6 +248,9 @@ func (d *Dashboard) leaveShard(ctx context.Context, m *model, id, address string
 	}
 	for _, r := range s.replicas {
 		if r.address == address || r.id == address {
+			if err := d.checkUnused(ctx, r); err != nil {
+				return nil, err
+			}
 			if err := d.forget(ctx, m, v, []*clusterNode{r}); err != nil {
 				return nil, err
 			}
@@ -274,7 +277,42 @@ func (d *Dashboard) deleteShard(ctx context.Context, m *model, id string) (any, 
 	case len(v.shards) == 1:
 		return nil, failed(http.StatusConflict, "in_use", "shard %s is the only one", id)
 	}
-	return done{true}, d.forget(ctx, m, v, append(slices.Clone(s.replicas), s.primary))
+	gone := append(slices.Clone(s.replicas), s.primary)
+	for _, n := range gone {
+		if err := d.checkUnused(ctx, n); err != nil {
+			return nil, err
+		}
+	}
+	return done{true}, d.forget(ctx, m, v, gone)
+}
+
+// checkUnused refuses the removal of a node that serves slots, or is a primary with keys, by its own view. The view of
+// another node may be late: the node may have got slots since, or have become a primary. A node that does not answer is
+// not asked.
+func (d *Dashboard) checkUnused(ctx context.Context, n *clusterNode) error {
+	l, err := d.dialer.open(ctx, n.address)
+	if err != nil {
+		return nil
+	}
+	defer l.close()
+	own, _, err := l.owns()
+	if err != nil {
+		return err
+	}
+	fields, err := l.info()
+	if err != nil {
+		return err
+	}
+	var look ServerView
+	look.fill(fields)
+	switch {
+	case own.id == n.id && len(own.slots) > 0:
+		return failed(http.StatusConflict, "in_use", "%s (%s) has slots by its own view", n.id, n.address)
+	case own.id == n.id && own.primary == "" && look.Keys > 0:
+		return failed(http.StatusConflict, "not_empty", "%s (%s) has no slots, but %d keys: delete them there first", n.id,
+			n.address, look.Keys)
+	}
+	return nil
 }
 
 // replaceSeeds replaces the product's seeds by primaries that stay after the nodes in gone have left the cluster.
@@ -327,11 +365,29 @@ func (d *Dashboard) forget(ctx context.Context, m *model, v *clusterView, gone [
 		if n.address == "" {
 			continue
 		}
-		if _, err := d.dialer.once(ctx, n.address, "CLUSTER", "RESET"); err != nil {
+		if err := d.resetNode(ctx, n); err != nil {
 			d.log.Warning("%s left the cluster without a reset: %s", n.address, err)
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// resetNode sends CLUSTER RESET to a node, unless another node has its address by now.
+func (d *Dashboard) resetNode(ctx context.Context, n *clusterNode) error {
+	l, err := d.dialer.open(ctx, n.address)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	own, _, err := l.owns()
+	if err != nil {
+		return err
+	}
+	if own.id != n.id {
+		return fmt.Errorf("node %s has this address now", own.id)
+	}
+	_, err = l.ask("CLUSTER", "RESET")
+	return err
 }
 
 // unknownNode reports whether a node replied that it does not know the node to forget.
