@@ -327,7 +327,8 @@ func (d *Dashboard) deleteGroup(c *call) (any, error) {
 		return nil, failed(http.StatusConflict, "in_use", "these proxies have not confirmed the table without group %s: %s",
 			g.ID, strings.Join(waiting, ", "))
 	}
-	if _, err := d.edit(m).remove("groups", g.ID).expect("slots").expect("move").commit(c.ctx); err != nil {
+	e := d.edit(m).remove("groups", g.ID).expect("slots").expect("move").keepServers()
+	if _, err := e.commit(c.ctx); err != nil {
 		return nil, err
 	}
 	return done{true}, d.forgetAt(c.ctx, m, g.Master)

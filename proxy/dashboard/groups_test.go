@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"spindle/proxy/plan"
 	"spindle/proxy/store"
 	"spindle/tests/testkit"
 )
@@ -204,4 +206,49 @@ func TestRemoveByALateView(t *testing.T) {
 			t.Errorf("%s: %d requests remove the node", c.name, forgotten)
 		}
 	}
+}
+
+// TestManyGroups: a product may have more groups than etcd allows conditions in a transaction. A table that names a
+// group that was deleted meanwhile is refused.
+func TestManyGroups(t *testing.T) {
+	e := testkit.StartEtcd(t, 1)
+	d := begin(t, func(s *settings) { s.store.Address.Set("etcd://" + e.Addrs()[0]); patient(s) })
+	const count = 130
+	put(t, d, "product", &store.Product{Name: "a", Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384})
+	put(t, d, "slots", &store.Slots{Slots: 16384})
+	server := fake(t, primaryOnly)
+	for i := range count {
+		id, address := fmt.Sprintf("g%d", i), fmt.Sprintf("127.0.0.%d:1", i+1)
+		if i < 2 {
+			address = server.address
+		}
+		put(t, d, "groups/"+id, &store.Group{ID: id, Primary: address, Servers: []store.Server{{Address: address}}})
+	}
+	old, err := d.load(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, text := post(t, d, "DELETE", "/groups/g129", ""); code != "ok" {
+		t.Fatal(text)
+	}
+	table := plan.NewTable(old.slots)
+	if err := table.Assign(0, 1, "g129"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.edit(old).put(table.Entry(), "slots").expect("product").commit(t.Context()); !errors.Is(err,
+		store.ErrConflict) {
+		t.Errorf("a table with a deleted group: %v", err)
+	}
+	if code, text := post(t, d, "POST", "/slots", `{"even":true}`); code != "ok" {
+		t.Fatal(text)
+	}
+	if code, text := post(t, d, "POST", "/move", `{"steps":[{"from":0,"to":0,"source":"g0","target":"g1"}]}`); code != "ok" {
+		t.Error(text)
+	}
+	testkit.Until(t, limit, "the end of the move", func() error {
+		if _, text := post(t, d, "GET", "/move", ""); !strings.Contains(text, `"state":"done"`) {
+			return fmt.Errorf("%s", text)
+		}
+		return nil
+	})
 }

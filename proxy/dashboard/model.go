@@ -186,8 +186,9 @@ func (e *edit) expect(parts ...string) *edit {
 	return e
 }
 
-// keepServers makes the edit fail if another one with keepServers has added servers since the model was read: two groups
-// must not get one server. For that, each of them writes the product's entry again.
+// keepServers is part of each edit that adds or removes groups or servers. It writes the product's entry again. So no
+// two such edits of one model succeed, and no edit that expects that entry unchanged. Conditions on every group instead
+// would be too many for etcd, which allows 128.
 func (e *edit) keepServers() *edit { return e.put(&e.m.product, "product") }
 
 func (e *edit) write(w store.Write) *edit {

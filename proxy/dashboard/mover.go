@@ -83,14 +83,14 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 			return true, err
 		}
 		if err = next.Prepare(a.Slots, a.Target); err == nil {
-			err = w.write(ctx, m, next)
+			err = w.write(ctx, m, next, &a)
 		}
 	case plan.Switch:
 		if !w.clean[w.mark(m, a.Target)] {
 			// Another dashboard has prepared these slots. A search for leftover keys takes time, and requests must not
 			// wait for it.
 			if err = next.Abandon(a.Slots); err == nil {
-				err = w.write(ctx, m, next)
+				err = w.write(ctx, m, next, &a)
 			}
 			return true, err
 		}
@@ -104,7 +104,7 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 			err = next.Abandon(a.Slots) // proxies hold requests for these slots back, which must not last
 		}
 		if err == nil {
-			err = w.commitTable(ctx, m, next)
+			err = w.commitTable(ctx, m, next, &a)
 		}
 		return true, err
 	case plan.Carry:
@@ -112,11 +112,11 @@ func (w *mover) step(ctx context.Context) (more bool, err error) {
 			return true, err
 		}
 		if err = next.Finish(a.Slots); err == nil {
-			err = w.write(ctx, m, next)
+			err = w.write(ctx, m, next, &a)
 		}
 	case plan.Return:
 		if err = next.Abandon(a.Slots); err == nil {
-			err = w.write(ctx, m, next)
+			err = w.write(ctx, m, next, &a)
 		}
 	}
 	return true, err
@@ -145,20 +145,17 @@ func (w *mover) running(m *model) *store.Move {
 }
 
 // write commits a new table, and clears the problem.
-func (w *mover) write(ctx context.Context, m *model, t plan.Table) error {
-	err := w.commitTable(ctx, m, t)
+func (w *mover) write(ctx context.Context, m *model, t plan.Table, a *plan.Action) error {
+	err := w.commitTable(ctx, m, t, a)
 	if err == nil {
 		w.report(ctx, "", nil)
 	}
 	return err
 }
 
-// commitTable commits a new table, on condition that the groups in it are unchanged.
-func (w *mover) commitTable(ctx context.Context, m *model, t plan.Table) error {
-	e := w.d.edit(m).put(t.Entry(), "slots").expect("move")
-	for id := range m.groups {
-		e.expect("groups", id)
-	}
+// commitTable commits a new table, on condition that the groups of the action are unchanged.
+func (w *mover) commitTable(ctx context.Context, m *model, t plan.Table, a *plan.Action) error {
+	e := w.d.edit(m).put(t.Entry(), "slots").expect("move").expect("groups", a.Source).expect("groups", a.Target)
 	if _, err := e.commit(ctx); err != nil {
 		return err
 	}

@@ -323,14 +323,9 @@ func (d *Dashboard) startMove(c *call) (any, error) {
 		}
 	}
 	c.detail = fmt.Sprintf("%s: %d slots", move.ID, count)
-	e := d.edit(m).put(move, "move").expect("slots")
+	e := d.edit(m).put(move, "move").expect("slots").expect("product")
 	e.put(&store.Progress{Move: move.ID, Slots: count, Slot: -1, Updated: now()}, "progress")
 	e.conditions = e.conditions[:len(e.conditions)-1] // an old progress may still be written
-	for _, s := range l.Shards {
-		if !m.isCluster() {
-			e.expect("groups", s.ID)
-		}
-	}
 	if _, err := e.commit(c.ctx); err != nil {
 		return nil, err
 	}

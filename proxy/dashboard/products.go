@@ -223,11 +223,7 @@ func (d *Dashboard) assignSlots(c *call) (any, error) {
 	if err != nil {
 		return nil, failed(http.StatusConflict, "conflict", "%s", err)
 	}
-	e := d.edit(m).put(t.Entry(), "slots")
-	for id := range m.groups {
-		e.expect("groups", id)
-	}
-	revision, err := e.commit(c.ctx)
+	revision, err := d.edit(m).put(t.Entry(), "slots").expect("product").commit(c.ctx)
 	return slotsView{len(t), revision, t.Entry().Ranges}, err
 }
 
