@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"spindle/internal/config"
 	"spindle/internal/logging"
@@ -175,10 +176,16 @@ func (d *Dashboard) key(parts ...string) string {
 	return store.KeyOf(d.prefix, store.Dashboard, parts...)
 }
 
-// describe shortens a text so that it fits into one line of the log.
+// describe shortens a text so that it fits into one line of the log. It replaces control characters, so that no text
+// begins another line.
 func describe(text string) string {
 	if len(text) > 200 {
 		text = text[:200] + "…"
 	}
-	return strings.ToValidUTF8(text, "?")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
 }

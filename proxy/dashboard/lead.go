@@ -11,7 +11,8 @@ import (
 // A lead records whether this dashboard is the active one, and which dashboard is.
 //
 // dashboard.L1. Each write of a dashboard to the store is conditional on its leadership. So a dashboard that was
-// suspended for a while, and still believes that it leads, writes nothing.
+// suspended for a while, and still believes that it leads, writes nothing. New entries of the audit log are the
+// exception: what a dashboard has done is recorded, although it leads no more.
 // dashboard.L2. Servers have no such condition. So the dashboard checks its lead before each command by which a move
 // changes a server (order).
 type lead struct {
