@@ -452,13 +452,42 @@ func (d *Dashboard) promote(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	changed := *g
-	changed.Primary = o.Server
-	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil && !errors.Is(err, store.ErrConflict) {
-		return nil, err // after a conflict, watchPrimaries has written it
+	if m, err = d.writePrimary(c.ctx, m, g, o.Server); err != nil {
+		return nil, err
 	}
-	m.groups[g.ID] = &changed
 	return d.groupView(c.ctx, m, g.ID)
+}
+
+// writePrimary writes a group's new primary to the store, and returns the product with it. If the group has changed
+// since it was read, writePrimary reads it again. watchPrimaries may have written the primary, or an operator another
+// field.
+func (d *Dashboard) writePrimary(ctx context.Context, m *model, g *store.Group, primary string) (*model, error) {
+	for old := g.Primary; g.Primary == old; {
+		changed := *g
+		changed.Primary = primary
+		_, err := d.edit(m).put(&changed, "groups", g.ID).commit(ctx)
+		if err == nil {
+			m.groups[g.ID] = &changed
+			return m, nil
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+		if held, _, _ := d.lead.now(); held == nil {
+			return nil, store.ErrLost
+		}
+		if m, err = d.load(ctx, m.product.Name); err != nil {
+			return nil, err
+		}
+		if g, err = m.group(g.ID); err != nil {
+			return nil, err
+		}
+	}
+	if g.Primary != primary {
+		return nil, failed(http.StatusConflict, "changed", "%s is a primary now, and group %s has got %s meanwhile", primary,
+			g.ID, g.Primary)
+	}
+	return m, nil
 }
 
 func isReplicaOf(g *store.Group, server string) error {

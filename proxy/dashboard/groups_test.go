@@ -252,3 +252,27 @@ func TestManyGroups(t *testing.T) {
 		return nil
 	})
 }
+
+// TestPromoteBesideAChange: the store gets the new primary, although another operator changes the group during the
+// promotion.
+func TestPromoteBesideAChange(t *testing.T) {
+	d := begin(t, patient)
+	next := fake(t, func(_ *fakeServer, words []string) string {
+		if words[0] == "REPLICAOF" {
+			if code, text := post(t, d, "PATCH", "/groups/g0", `{"label":"new"}`); code != "ok" {
+				t.Error(text)
+			}
+		}
+		return ""
+	})
+	groupsAt(t, d, next)
+	put(t, d, "groups/g0", &store.Group{ID: "g0", Primary: "127.0.0.1:1",
+		Servers: []store.Server{{Address: "127.0.0.1:1"}, {Address: next.address}}})
+	if code, text := post(t, d, "POST", "/groups/g0/promote", `{"server":"`+next.address+`","force":true}`); code != "ok" {
+		t.Fatal(text)
+	}
+	m, err := d.load(t.Context(), "a")
+	if err != nil || m.groups["g0"].Primary != next.address || m.groups["g0"].Label != "new" {
+		t.Errorf("%+v, %v", m.groups["g0"], err)
+	}
+}
