@@ -119,11 +119,19 @@ func (c *carrier) move(ctx context.Context, db int, keys []string) error {
 	w.done.Keys += int64(len(keys))
 	w.done.Bytes += sizes
 	w.report(ctx, "", nil)
-	if w.move != nil && w.move.Pace > 0 {
-		due := time.Duration(float64(len(keys)) / float64(w.move.Pace) * float64(time.Second))
-		return wait(ctx, due-time.Since(began))
+	for {
+		w.refresh(ctx)
+		if w.move == nil || w.move.Pace <= 0 {
+			return nil
+		}
+		due := time.Duration(float64(len(keys))/float64(w.move.Pace)*float64(time.Second)) - time.Since(began)
+		if due <= 0 {
+			return nil
+		}
+		if err := wait(ctx, min(due, refreshTime)); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 // measure returns the memory that keys take at the source.

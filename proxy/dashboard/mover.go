@@ -29,6 +29,7 @@ type mover struct {
 	move    *store.Move
 	done    store.Progress // written to the store from time to time
 	written time.Time
+	read    time.Time       // when move was read
 	clean   map[string]bool // marks of targets that had no keys of the slots to receive
 
 	open   map[int]bool // slots of a cluster that may be open
@@ -133,7 +134,24 @@ func (w *mover) begin(m *model) {
 			w.done = *m.progress
 		}
 	}
-	w.move = m.move
+	w.move, w.read = m.move, time.Now()
+}
+
+// refreshTime is how often a move is read again while keys are carried.
+const refreshTime = time.Second
+
+// refresh reads the move again, at most once per refreshTime. The slots under way can have keys for hours, and the move
+// may get another pace meanwhile. Errors do not matter: the last state of the move stays.
+func (w *mover) refresh(ctx context.Context) {
+	if w.move == nil || time.Since(w.read) < refreshTime {
+		return
+	}
+	w.read = time.Now()
+	var now store.Move
+	e, err := w.d.store.Get(ctx, store.KeyOf(w.d.prefix, w.product, "move"))
+	if err == nil && store.Decode(e, &now) == nil && now.ID == w.move.ID {
+		w.move = &now
+	}
 }
 
 // running returns the product's move, or nil if it is over.

@@ -3,10 +3,13 @@ package dashboard
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/proxy/store"
+	"spindle/tests/testkit"
 )
 
 // TestNoOrderWithoutLead: a dashboard that loses its lead between two commands of a move sends no further one that
@@ -107,5 +110,37 @@ func TestSlotOfAnotherNode(t *testing.T) {
 	}
 	if got := nodes[1].asked("STABLE"); len(got) != 1 {
 		t.Errorf("the target is asked %v", got)
+	}
+}
+
+// TestPaceOfTheKeysUnderWay: another pace holds for the slots that are under way too, which may have keys for hours.
+func TestPaceOfTheKeysUnderWay(t *testing.T) {
+	d := begin(t, patient)
+	server := fake(t, primaryOnly)
+	groupsAt(t, d, server)
+	move := &store.Move{ID: "m1", State: store.MovePaused, Pace: 1,
+		Steps: []store.Step{{From: 0, To: 9, Source: "g0", Target: "g1"}}}
+	put(t, d, "move", move)
+	w := &mover{d: d, product: "a", move: move}
+	c := &carrier{w: w, from: server.dial(t, d), target: "127.0.0.1:1", old: true}
+	keys := slices.Repeat([]string{"k"}, 10*int(limit.Seconds())) // at one a second
+	ended := make(chan error, 1)
+	go func() { ended <- c.move(t.Context(), 0, keys) }()
+	testkit.Until(t, limit, "the first keys", func() error {
+		if len(server.asked("MIGRATE")) == 0 {
+			return errors.New("none is asked for")
+		}
+		return nil
+	})
+	if code, text := post(t, d, "PATCH", "/move", `{"pace":0}`); code != "ok" {
+		t.Fatal(text)
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(limit):
+		t.Error("the keys wait as before")
 	}
 }

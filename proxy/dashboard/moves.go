@@ -456,7 +456,7 @@ func (d *Dashboard) carryOut(ctx context.Context, name string) {
 		case errors.Is(err, store.ErrLost), ctx.Err() != nil:
 			return
 		case errors.Is(err, store.ErrConflict):
-			continue // look again
+			_ = wait(ctx, 10*time.Millisecond) // then look again
 		case err != nil:
 			w.report(ctx, describe(err.Error()), nil)
 			_ = wait(ctx, min(100*time.Millisecond<<min(failures, 6), 3*time.Second))
