@@ -149,6 +149,9 @@ func (d *Dashboard) createGroup(c *call) (any, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
+	if err := m.refuseMaster(g.Master); err != nil {
+		return nil, err
+	}
 	if err := d.checkNew(c.ctx, m, g.Servers); err != nil {
 		return nil, err
 	}
@@ -275,11 +278,33 @@ func (d *Dashboard) changeGroup(c *call) (any, error) {
 		changed.Draining = *o.Draining
 		c.detail = fmt.Sprintf("draining %t", changed.Draining)
 	}
-	if _, err := d.edit(m).put(&changed, "groups", g.ID).commit(c.ctx); err != nil {
+	e := d.edit(m).put(&changed, "groups", g.ID)
+	if changed.Master != g.Master {
+		if err := m.refuseMaster(changed.Master); err != nil {
+			return nil, err
+		}
+		e.keepServers()
+	}
+	if _, err := e.commit(c.ctx); err != nil {
 		return nil, err
 	}
 	m.groups[g.ID] = &changed
+	if changed.Master != g.Master {
+		if err := errors.Join(d.forgetAt(c.ctx, m, g.Master), d.monitorAt(c.ctx, m, &changed)); err != nil {
+			return nil, fmt.Errorf("the group is changed, but not all Sentinels watch it: %w", err)
+		}
+	}
 	return d.groupView(c.ctx, m, g.ID)
+}
+
+// refuseMaster refuses a name at the Sentinels that another group has. Sentinels would watch one of the two alone.
+func (m *model) refuseMaster(name string) error {
+	for _, g := range m.sorted() {
+		if name != "" && g.Master == name {
+			return failed(http.StatusConflict, "in_use", "group %s has the name %s at the Sentinels", g.ID, name)
+		}
+	}
+	return nil
 }
 
 // loadGroup loads the product and the group that the path names.

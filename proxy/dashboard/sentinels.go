@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,8 +94,16 @@ func (d *Dashboard) setSentinels(c *call) (any, error) {
 	if _, err := d.edit(m).put(s, "sentinels").commit(c.ctx); err != nil {
 		return nil, err
 	}
-	m.sentinels = s
 	var problems []error
+	if m.sentinels != nil { // those that are left out could still fail over
+		out := *m
+		out.sentinels = &store.Sentinels{Addresses: slices.DeleteFunc(slices.Clone(m.sentinels.Addresses),
+			func(a string) bool { return slices.Contains(s.Addresses, a) })}
+		for _, g := range m.sorted() {
+			problems = append(problems, d.forgetAt(c.ctx, &out, g.Master))
+		}
+	}
+	m.sentinels = s
 	for _, g := range m.sorted() {
 		problems = append(problems, d.monitorAt(c.ctx, m, g))
 	}
@@ -120,11 +129,16 @@ func (d *Dashboard) removeSentinels(c *call) (any, error) {
 	return done{true}, errors.Join(problems...)
 }
 
-// monitorAt makes every Sentinel of the product watch a group. It skips Sentinels that watch the group already.
+// monitorAt makes every Sentinel of the product watch a group. A Sentinel that watches the group already only gets the
+// quorum.
 func (d *Dashboard) monitorAt(ctx context.Context, m *model, g *store.Group) error {
 	return d.atSentinels(ctx, m, func(l *link) error {
 		now, err := l.primaryOf(g.Master)
-		if err != nil || now != "" {
+		if err != nil {
+			return err
+		}
+		if now != "" {
+			_, err := l.ask("SENTINEL", "SET", g.Master, "quorum", m.sentinels.Quorum)
 			return err
 		}
 		host, port, err := net.SplitHostPort(g.Primary)

@@ -1,0 +1,95 @@
+package dashboard
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"spindle/proxy/store"
+)
+
+// A watcher replies as a Sentinel does: it has the primaries that it watches, by name.
+type watcher struct {
+	mu      sync.Mutex
+	watches map[string]string
+	quorum  map[string]string
+}
+
+func (s *watcher) reply(_ *fakeServer, words []string) string {
+	if words[0] != "SENTINEL" {
+		return ""
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch words[1] {
+	case "GET-MASTER-ADDR-BY-NAME":
+		if s.watches[words[2]] == "" {
+			return "*-1\r\n"
+		}
+		host, port, _ := net.SplitHostPort(s.watches[words[2]])
+		return array(host, port)
+	case "MONITOR":
+		s.watches[words[2]], s.quorum[words[2]] = net.JoinHostPort(words[3], words[4]), words[5]
+	case "SET":
+		s.quorum[words[2]] = words[4]
+	case "REMOVE":
+		delete(s.watches, words[2])
+	}
+	return ""
+}
+
+// names returns the names that the Sentinel watches, each with its quorum.
+func (s *watcher) names() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for name := range s.watches {
+		list = append(list, name+":"+s.quorum[name])
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ")
+}
+
+// TestSentinelsFollowTheStore: Sentinels that are left out forget the groups, and the others get another quorum. A
+// group with another name is watched under that name. No two groups have one name.
+func TestSentinelsFollowTheStore(t *testing.T) {
+	d := begin(t, patient)
+	watchers, addresses := make([]*watcher, 3), make([]string, 3)
+	for i := range watchers {
+		watchers[i] = &watcher{watches: map[string]string{}, quorum: map[string]string{}}
+		addresses[i] = `"` + fake(t, watchers[i].reply).address + `"`
+	}
+	servers := []*fakeServer{fake(t, primaryOnly), fake(t, primaryOnly)}
+	groupsAt(t, d, servers...)
+	for i, s := range servers {
+		id := []string{"g0", "g1"}[i]
+		put(t, d, "groups/"+id, &store.Group{ID: id, Primary: s.address, Servers: []store.Server{{Address: s.address}},
+			Master: "a-" + id})
+	}
+	for _, c := range []struct {
+		method, path, body, code string
+		want                     [3]string
+	}{
+		{"PUT", "/sentinels", `{"quorum":1,"addresses":[` + addresses[0] + "," + addresses[1] + `]}`, "ok",
+			[3]string{"a-g0:1 a-g1:1", "a-g0:1 a-g1:1", ""}},
+		{"PUT", "/sentinels", `{"quorum":2,"addresses":[` + addresses[1] + "," + addresses[2] + `]}`, "ok",
+			[3]string{"", "a-g0:2 a-g1:2", "a-g0:2 a-g1:2"}},
+		{"PATCH", "/groups/g0", `{"master":"m"}`, "ok", [3]string{"", "a-g1:2 m:2", "a-g1:2 m:2"}},
+		{"PATCH", "/groups/g1", `{"master":"m"}`, "in_use", [3]string{"", "a-g1:2 m:2", "a-g1:2 m:2"}},
+		{"POST", "/groups", `{"id":"g2","primary":"127.0.0.1:1","master":"m"}`, "in_use",
+			[3]string{"", "a-g1:2 m:2", "a-g1:2 m:2"}},
+		{"DELETE", "/groups/g1", "", "ok", [3]string{"", "m:2", "m:2"}},
+		{"DELETE", "/sentinels", "", "ok", [3]string{}},
+	} {
+		if code, text := post(t, d, c.method, c.path, c.body); code != c.code {
+			t.Errorf("%s %s %s: %s", c.method, c.path, c.body, text)
+		}
+		for i, w := range watchers {
+			if got := w.names(); got != c.want[i] {
+				t.Errorf("after %s %s %s Sentinel %d watches %q, want %q", c.method, c.path, c.body, i, got, c.want[i])
+			}
+		}
+	}
+}
