@@ -34,6 +34,9 @@ const (
 	lockWait = 5 * time.Second
 )
 
+// maxName is the maximum length of a key's last part as the name of a file: the file system's, less that of ".new".
+const maxName = 255 - 4
+
 // OpenFolder returns the store in dir. It creates dir if it does not exist.
 func OpenFolder(dir string) (*Folder, error) {
 	for _, sub := range []string{"keys", "leases"} {
@@ -244,6 +247,10 @@ func (f *Folder) write(writes []Write) (int64, error) {
 	revision++
 	journal := []kept{}
 	for _, w := range writes {
+		// A journal with such a key could never be completed.
+		if name := filepath.Base(f.path(w.Key)); len(name) > maxName || strings.ContainsRune(w.Key, 0) {
+			return 0, fmt.Errorf("%.80q has no name of a file: it would have %d bytes", w.Key, len(name))
+		}
 		switch {
 		case w.Delete && w.Prefix:
 			err = f.each(w.Key, func(e Entry) { journal = append(journal, kept{Key: e.Key, Delete: true}) })
@@ -268,7 +275,10 @@ func (f *Folder) write(writes []Write) (int64, error) {
 	if err := f.replace("journal", text); err != nil {
 		return 0, err
 	}
-	return revision, f.complete()
+	if err := f.complete(); err != nil {
+		return 0, &MaybeError{err} // the next holder of the lock completes it
+	}
+	return revision, nil
 }
 
 // complete carries out the journal, if there is one. It is safe to repeat.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -614,4 +615,34 @@ func TestLeaderWithoutKey(t *testing.T) {
 			l.Resign(ctx)
 		}
 	})
+}
+
+// TestFolderThatCannotWrite: a folder refuses a key that has no name of a file, and serves on. If it cannot complete a
+// commit, the error says that the commit may be done, and it is done later.
+func TestFolderThatCannotWrite(t *testing.T) {
+	dir := t.TempDir()
+	s, err := OpenFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "/w/a", "1")
+	_, err = s.Commit(within(t), nil, []Write{{Key: "/w/" + strings.Repeat("%", 100), Value: []byte("1")}})
+	if maybe := (*MaybeError)(nil); err == nil || errors.As(err, &maybe) {
+		t.Errorf("a key of 300 bytes as a file: %v", err)
+	}
+	put(t, s, "/w/a", "2")
+	obstacle := filepath.Join(dir, "keys", "w", "b.json")
+	if err := os.MkdirAll(filepath.Join(obstacle, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Commit(within(t), nil, []Write{{Key: "/w/b", Value: []byte("1")}})
+	if maybe := (*MaybeError)(nil); !errors.As(err, &maybe) {
+		t.Errorf("a commit that is not completed: %v", err)
+	}
+	if err := os.RemoveAll(obstacle); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := s.Get(within(t), "/w/b"); err != nil || string(e.Value) != "1" {
+		t.Errorf("%+v, %v", e, err)
+	}
 }
