@@ -226,6 +226,8 @@ func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, se
 		return err
 	}
 	defer func() { // on a new connection: a Sentinel closes those of a server that it promotes
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // also if the failover took too long
+		defer cancel()
 		if _, err := d.dialer.once(ctx, server, "CONFIG", "SET", "replica-priority", priority.Word()); err != nil {
 			d.log.Warning("replica-priority of %s stays %d: %s", server, preferred, err)
 		}

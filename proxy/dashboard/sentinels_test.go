@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"net"
 	"slices"
 	"strings"
@@ -91,5 +92,32 @@ func TestSentinelsFollowTheStore(t *testing.T) {
 				t.Errorf("after %s %s %s Sentinel %d watches %q, want %q", c.method, c.path, c.body, i, got, c.want[i])
 			}
 		}
+	}
+}
+
+// TestPriorityAfterAGivenUpPromotion: a replica has its old priority again after the client has given the promotion up.
+// With the better one, Sentinels would choose it in later failovers too.
+func TestPriorityAfterAGivenUpPromotion(t *testing.T) {
+	d := begin(t, patient)
+	asked, give := context.WithCancel(t.Context())
+	sentinel := fake(t, func(_ *fakeServer, words []string) string {
+		if words[0] == "SENTINEL" && words[1] == "REPLICAS" {
+			give()
+			return "*0\r\n"
+		}
+		return ""
+	})
+	server := fake(t, func(_ *fakeServer, words []string) string {
+		if strings.Join(words, " ") == "CONFIG GET replica-priority" {
+			return array("replica-priority", "100")
+		}
+		return ""
+	})
+	m := &model{sentinels: &store.Sentinels{Addresses: []string{sentinel.address}, Quorum: 1}}
+	if err := d.failOverAt(asked, m, &store.Group{Master: "m"}, server.address); err == nil {
+		t.Error("the promotion succeeds")
+	}
+	if got := server.asked("CONFIG SET"); len(got) != 2 || got[1] != "CONFIG SET replica-priority 100" {
+		t.Errorf("the server is told %v", got)
 	}
 }
