@@ -469,7 +469,7 @@ func TestIsOwnAddress(t *testing.T) {
 		{"0.0.0.0:7000", own, false}, {"[::]:7000", own, false}, {":7000", own, false}, {"/run/proxy.sock", own, false},
 		{"", own, false},
 	} {
-		if got := isOwnAddress(store.Proxy{Address: c.address, Host: c.host}); got != c.want {
+		if got := isOwnAddress(c.address, c.host); got != c.want {
 			t.Errorf("%s of %s: %t", c.address, c.host, got)
 		}
 	}

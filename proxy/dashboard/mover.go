@@ -306,31 +306,37 @@ func waitingIn(known map[string]store.Proxy, m *model, revision int64, present b
 }
 
 // dismiss removes the registration of a proxy whose process is gone: it does not reach the store, and its address
-// refuses connections. A proxy that does not answer at all may be cut off and still serve clients, so it keeps holding
-// the move. A proxy whose address leads to another machine from here holds the move too.
+// refuses connections. If it has an admin address that leads to it from here, that refuses them too. The address for
+// clients may be a balancer's, and a proxy that ends closes it before its last requests are answered. A proxy that does
+// not answer at all may be cut off and still serve clients, so it keeps holding the move. A proxy whose address leads
+// to another machine from here holds the move too.
 func (w *mover) dismiss(ctx context.Context, m *model, p store.Proxy) {
-	if m.isPresent(p) || !isOwnAddress(p) {
+	if m.isPresent(p) || !isOwnAddress(p.Address, p.Host) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", p.Address)
-	if err == nil {
-		conn.Close()
+	if !refuses(ctx, p.Address) || isOwnAddress(p.Admin, p.Host) && !refuses(ctx, p.Admin) {
 		return
 	}
-	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return
-	}
-	_, err = w.d.edit(m).remove("proxies", p.ID).expect("present", p.ID).commit(ctx)
+	_, err := w.d.edit(m).remove("proxies", p.ID).expect("present", p.ID).commit(ctx)
 	w.d.note(store.Audit{Actor: "dashboard", Action: "proxy gone", Product: w.product,
 		Detail: p.ID + " refuses connections and does not reach the store"}, err)
 }
 
-// isOwnAddress reports whether a proxy's address leads from here to that proxy. A loopback address does so only on the
-// proxy's machine, and an unspecified address never does.
-func isOwnAddress(p store.Proxy) bool {
-	host, _, err := net.SplitHostPort(p.Address)
+// refuses reports whether an address refuses connections.
+func refuses(ctx context.Context, address string) bool {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// isOwnAddress reports whether an address of a proxy leads from here to that proxy, which runs on machine. A loopback
+// address does so only on the proxy's machine, and an unspecified address never does.
+func isOwnAddress(address, machine string) bool {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "" {
 		return false
 	}
@@ -340,7 +346,7 @@ func isOwnAddress(p store.Proxy) bool {
 		return false
 	case host == "localhost" || ip != nil && ip.IsLoopback():
 		own, err := os.Hostname()
-		return err == nil && own == p.Host
+		return err == nil && own == machine
 	}
 	return true
 }

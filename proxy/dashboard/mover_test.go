@@ -3,6 +3,8 @@ package dashboard
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -142,5 +144,40 @@ func TestPaceOfTheKeysUnderWay(t *testing.T) {
 		}
 	case <-time.After(limit):
 		t.Error("the keys wait as before")
+	}
+}
+
+// TestDismiss: a proxy that does not reach the store is removed if its addresses refuse connections. A proxy whose
+// admin address accepts them still runs: its other address may be a balancer's.
+func TestDismiss(t *testing.T) {
+	d := begin(t, nil)
+	groupsAt(t, d)
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, c := range []struct {
+		id, address, admin string
+		gone               bool
+	}{
+		{"serves", listener.Addr().String(), "", false}, {"dead", "127.0.0.1:1", "", true},
+		{"dead-admin", "127.0.0.1:1", "127.0.0.1:1", true}, {"runs", "127.0.0.1:1", listener.Addr().String(), false},
+	} {
+		p := &store.Proxy{ID: c.id, Instance: "1", Address: c.address, Admin: c.admin, Host: own}
+		put(t, d, "proxies/"+c.id, p)
+		m, err := d.load(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		(&mover{d: d, product: "a"}).dismiss(t.Context(), m, *p)
+		_, err = d.store.Get(t.Context(), "/spindle/a/proxies/"+c.id)
+		if gone := errors.Is(err, store.ErrNotFound); gone != c.gone {
+			t.Errorf("%s is gone: %t, %v", c.id, gone, err)
+		}
 	}
 }
