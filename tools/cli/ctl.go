@@ -294,6 +294,9 @@ func (c *ctl) ask(method, path string, body any) ([]byte, error) {
 			return nil, err
 		}
 		if next, err := response.Location(); response.StatusCode == http.StatusTemporaryRedirect && err == nil {
+			if next.Scheme != "https" && strings.HasPrefix(at, "https:") { // the token would be sent in the clear
+				return nil, fmt.Errorf("the active dashboard is %s, which is no https: see its dashboard-url", next.Redacted())
+			}
 			at = next.String()
 			continue
 		}

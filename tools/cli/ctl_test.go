@@ -190,3 +190,17 @@ func TestCtlErrors(t *testing.T) {
 		t.Errorf("%d %q", code, complaint)
 	}
 }
+
+// TestCtlKeepsItsToken: a dashboard that was asked over https does not send the token on over http.
+func TestCtlKeepsItsToken(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the token is sent in the clear: %s", r.Header.Get("Authorization"))
+	}))
+	defer plain.Close()
+	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL+"/v1/products", http.StatusTemporaryRedirect))
+	defer secure.Close()
+	code, _, complaint := callCtl(secure.URL, "--insecure", "--token", "secret", "products")
+	if code != 1 || !strings.Contains(complaint, "no https") {
+		t.Errorf("%d %s", code, complaint)
+	}
+}
