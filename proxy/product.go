@@ -384,14 +384,17 @@ func (s *session) liftAs(l *lifted) {
 	}
 	args = append(args, l.keys...)
 	s.barrier = true
-	s.retries++ // nothing else is served meanwhile
-	from := w.mover().to(w.source(slot))[0]
+	s.retries++                                             // nothing else is served meanwhile
+	from := w.moverIn(s.access.id.db).to(w.source(slot))[0] // MIGRATE takes keys of the connection's own database
 	from.push(call{s: s, to: l, slot: -1, fixed: true}, protocol.AppendCommand(nil, args))
 }
 
 // mover is the access of the proxy itself, which may MIGRATE whatever the clients may do.
-func (w *worker) mover() *access {
-	id := identity{user: w.p.access.User, password: w.p.access.Password}
+func (w *worker) mover() *access { return w.moverIn(0) }
+
+// moverIn is mover for one database.
+func (w *worker) moverIn(db int) *access {
+	id := identity{user: w.p.access.User, password: w.p.access.Password, db: db}
 	a := w.accesses[id]
 	if a == nil || !a.held {
 		a = w.accessOf(id)

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -173,4 +175,48 @@ func TestProxiesOfOneName(t *testing.T) {
 		proxies, _ := d.ask("GET", "/v1/products/shop/proxies", nil)["proxies"].([]any)
 		return testkit.Equal(len(proxies), 3)
 	})
+}
+
+// TestKeysOfAnotherDatabaseMove: while a slot moves, the keys of a request move from the database of its client. Keys
+// of the same name in another one do not.
+func TestKeysOfAnotherDatabaseMove(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc32", 2, 1)
+	const count = 1500
+	clients := map[int]*respclient.Client{0: all.proxies[0].Dial(), 3: all.proxies[0].Dial()}
+	clients[3].Must("SELECT", 3)
+	for db, c := range clients {
+		for i := range count {
+			c.Must("SET", fmt.Sprintf("key:%d", i), fmt.Sprintf("%d in %d", i, db))
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		wrong := 0
+		for db, c := range clients {
+			for i := range count {
+				if got := c.Must("GET", fmt.Sprintf("key:%d", i)).Text; got != fmt.Sprintf("%d in %d", i, db) {
+					if wrong++; wrong <= 3 {
+						t.Errorf("%s: key:%d in database %d is %q", what, i, db, got)
+					}
+				}
+			}
+		}
+	}
+	plan := d.ask("POST", "/v1/products/shop/plan", map[string]any{"drain": "g0"})
+	d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": plan["steps"], "pace": 1})
+	testkit.Until(t, testkit.Slowly(60*time.Second), "slots migrate", func() error {
+		ranges := fmt.Sprint(d.ask("GET", "/v1/products/shop/slots", nil)["ranges"])
+		if !strings.Contains(ranges, "migrating") {
+			return fmt.Errorf("the slots: %.200s", ranges)
+		}
+		return nil
+	})
+	check("while slots migrate")
+	d.ask("PATCH", "/v1/products/shop/move", map[string]any{"pace": 0})
+	testkit.Until(t, testkit.Slowly(120*time.Second), "the move ends", func() error {
+		return testkit.Equal(d.ask("GET", "/v1/products/shop/move", nil)["state"], any("done"))
+	})
+	check("after the move")
 }
