@@ -384,6 +384,28 @@ func TestDashboardOperators(t *testing.T) {
 	two.complainOf(t, "401", "403", "409")
 }
 
+// TestDashboardProductGone: another operator deletes a product while a dialogue about it is open. The page shows the
+// next product, and the dialogue closes: confirmed there, it would delete the next product.
+func TestDashboardProductGone(t *testing.T) {
+	t.Parallel()
+	b := open(t)
+	d := startDashboard(t, "--dashboard-read-token", "reader")
+	for _, name := range []string{"a", "b"} {
+		d.do("POST", "/v1/products", `{"name":"`+name+`","kind":"groups"}`)
+	}
+	b.show(d.url + "/#a")
+	b.giveToken()
+	b.await("document.title.startsWith('a ')")
+	b.click("#delete-product")
+	b.says("dialog-title", "Delete product a?")
+	d.do("DELETE", "/v1/products/a", "")
+	b.await("document.title.startsWith('b ')")
+	if eval[bool](b, "document.getElementById('dialog').open") {
+		t.Error("the dialogue is still open")
+	}
+	b.complainOf(t, "401", "404")
+}
+
 // TestDashboardOfMany: with 100 shards of two servers each and 50 proxies, the page draws quickly. Markup in any name
 // is shown as text.
 func TestDashboardOfMany(t *testing.T) {

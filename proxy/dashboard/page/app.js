@@ -348,8 +348,11 @@ async function lookAtStatus() {
 
 const wanted = () => decodeURIComponent(location.hash.slice(1));
 
-// choose shows another product.
+// choose shows another product. A dialogue about the one before is closed: its action would be done to the next.
 function choose(product) {
+  if (page.product && page.product !== product) {
+    act.close();
+  }
   page.product = product;
   points = [];
   drawnSlots = '';
