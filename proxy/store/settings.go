@@ -125,7 +125,14 @@ func (s *Settings) tls() (*tls.Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.Certificates = []tls.Certificate{pair}
+		// Certificates are renewed while a process runs, so each handshake reads the files again. If that fails, as between
+		// the renewals of the two files, the certificate of the start is used.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if now, err := tls.LoadX509KeyPair(file, s.Key.Get()); err == nil {
+				return &now, nil
+			}
+			return &pair, nil
+		}
 	}
 	return c, nil
 }

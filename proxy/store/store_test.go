@@ -543,6 +543,34 @@ func TestCertificates(t *testing.T) {
 		return err
 	})
 	watched.await(t, good)
+	// The files of an open store are renewed: at first, another authority has signed its certificate.
+	other := testkit.NewCertificates(t)
+	var s Settings
+	s.Rows()
+	s.Address.Set("etcds://" + e.Members[0].Addr)
+	s.CAFile.Set(c.File("ca.crt"))
+	s.Cert.Set(other.File("client.crt"))
+	s.Key.Set(other.File("client.key"))
+	old, err := Open(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if _, err := old.Get(ctx, "/w/a"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("with a foreign certificate: %v", err)
+	}
+	for _, name := range []string{"client.crt", "client.key"} {
+		text, err := os.ReadFile(c.File(name))
+		if err == nil {
+			err = os.WriteFile(other.File(name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := old.Get(ctx, "/w/a"); err != nil {
+		t.Errorf("with a renewed certificate: %v", err)
+	}
 	if _, err := with(false).Get(ctx, "/w/a"); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without a certificate: %v", err)
 	}
