@@ -43,6 +43,7 @@ type acks struct {
 	levels  [protocol.AckLevels + 1]ackLevel
 	offsets []int64   // memory for serve
 	counted []Address // the replicas whose offsets are in offsets
+	awaits  []ackAwait
 
 	askedAt    int64 // need when the replicas were last asked; -1: need was not asked for
 	askedNanos int64
@@ -68,6 +69,13 @@ type ackLevel struct {
 	degraded bool  // replies leave without waiting, until acked has reached since
 	since    int64
 	failing  bool // replies have failed, and acked has not reached need since
+}
+
+// An ackAwait waits until enough replicas have acknowledged the stream up to an offset.
+type ackAwait struct {
+	level      int
+	offset, ms int64 // ms: since when, by Core.SteadyMs
+	done       func(ok bool)
 }
 
 const (
@@ -142,6 +150,7 @@ func (a *acks) halt() {
 		return
 	}
 	a.halted = true
+	a.serveAwaits()
 	for level := 1; level < len(a.levels); level++ {
 		a.gate.FailLevel(level, a.core.TurnNumber()+1)
 		a.gate.PassLevel(level, math.MaxUint64)
@@ -286,6 +295,7 @@ func (a *acks) heard() {
 		a.drop()
 		a.gate.CallWaiting()
 	}
+	a.serveAwaits()
 }
 
 // count adds a replica's offset. Two connections of one replica count once: the old one may not have been closed yet.
@@ -296,6 +306,40 @@ func (a *acks) count(r *replica, offset int64) {
 		return
 	}
 	a.counted, a.offsets = append(a.counted, at), append(a.offsets, offset)
+}
+
+// await calls done when level replicas have acknowledged all data of now. ok is false if they have not within
+// ack-timeout, or if this server begins to follow a primary. With ack-on-timeout degrade, ok is true then.
+func (a *acks) await(level int, done func(ok bool)) {
+	if level == 0 || a.gate == nil {
+		done(true)
+		return
+	}
+	offset := a.need
+	if a.fresh || !a.on {
+		offset = a.offset
+	}
+	a.awaits = append(a.awaits, ackAwait{level, offset, a.core.SteadyMs(), done})
+	a.serveAwaits()
+}
+
+// serveAwaits ends the awaits that are decided.
+func (a *acks) serveAwaits() {
+	limit := a.core.SteadyMs() - a.settings.AckTimeout.Get()
+	a.awaits = slices.DeleteFunc(a.awaits, func(w ackAwait) bool {
+		l, ok := &a.levels[w.level], false
+		switch {
+		case !a.on || a.halted:
+		case l.degraded, l.acked >= w.offset:
+			ok = true
+		case w.ms <= limit:
+			ok = a.settings.AckOnTimeout.Get() == ackDegrade
+		default:
+			return false
+		}
+		a.core.Later(func() { w.done(ok) })
+		return true
+	})
 }
 
 // settle releases the replies of a level that enough replicas have acknowledged by now. It reports whether any reply
@@ -393,6 +437,7 @@ func (a *acks) tick() {
 		a.drop()
 		a.gate.CallWaiting()
 	}
+	a.serveAwaits()
 	if idle {
 		a.core.Between(func() {
 			if a.top() == 0 && !a.fresh {

@@ -97,6 +97,10 @@ func (f *Feed) AckNeedChanged() { f.core.SetCommonAcks(uint8(f.settings.MinAck.G
 // AckModeChanged applies CONFIG SET ack-mode. Held replies wait for acknowledgements of the new kind.
 func (f *Feed) AckModeChanged() { f.acks.modeChanged() }
 
+// AwaitAcks calls done in this turn or a later one, when level replicas have acknowledged all data of now. ok is false
+// if they have not within ack-timeout, and ack-on-timeout is error. Turn only.
+func (f *Feed) AwaitAcks(level int, done func(ok bool)) { f.acks.await(level, done) }
+
 // EndAcks is for the end of the server: held replies become errors, and later replies do not wait.
 func (f *Feed) EndAcks() { f.acks.halt() }
 

@@ -62,6 +62,9 @@ type Parts struct {
 	// Sync has the disk take everything in the log. done is called in this turn or a later one. why is "" if it has, or
 	// if no log is kept.
 	Sync func(done func(why string))
+	// Acked calls done, in this turn or a later one, when level replicas have all data of now. ok is false if too few
+	// have them in time.
+	Acked func(level int, done func(ok bool))
 }
 
 // A Mover has the moves of this node. Turn only.
@@ -126,6 +129,7 @@ type job struct {
 
 	// An export:
 	wire    *wire
+	acks    int    // replicas that clients may wait for at most, as the target knows (slotmove.T6)
 	unlatch func() // nil: clients are not held
 	untilMs int64  // steady, when they are let go
 }

@@ -63,6 +63,8 @@ func (m *Mover) hear(j *job, word string) {
 			unexpected()
 		case m.core.FailsOver(): // slotmove.S3
 			m.end(j, failed, "A failover or the shutdown of this node is under way")
+		case m.ackLevel() > j.acks:
+			m.end(j, failed, "Clients wait for more replicas than when the move began")
 		case now > j.untilMs:
 			m.log.Warning("Received CLUSTER SYNCSLOTS REQUEST-FAILOVER on slot migration %s, but we are not paused. Denying "+
 				"failover.", j.what)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +131,8 @@ type node struct {
 	cluster *cluster
 	synced  func(why string) // the mover waits for the log's disk; nil: it does not
 	slow    bool             // the log's disk is
+	acked   []int            // numbers of replicas that the mover has waited for
+	lacking bool             // replicas do not have the keys
 }
 
 func newNode(t testing.TB) *node {
@@ -156,6 +159,10 @@ func newNode(t testing.TB) *node {
 			if n.synced = done; !n.slow {
 				done("")
 			}
+		},
+		Acked: func(level int, done func(ok bool)) {
+			n.acked = append(n.acked, level)
+			done(!n.lacking)
 		}})
 	rows, err := command.NewCatalogue(str.Family, command.Family{Name: "cluster",
 		Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: Subcommands(n.mover)}}})
@@ -420,4 +427,29 @@ func TestMoveIsOverBeforeTheDisk(t *testing.T) {
 			t.Errorf("the move says %q", j.message)
 		}
 	})
+}
+
+// TestHandOverWaitsForReplicas (slotmove.T6): the connection that brings the keys has a number of replicas. The target
+// asks for the hand-over when so many have the keys. If they have not in time, the move ends.
+func TestHandOverWaitsForReplicas(t *testing.T) {
+	for _, lacking := range []bool{false, true} {
+		n := newNode(t)
+		source, _ := n.arrive()
+		n.Do(func() { n.SetAcks(source, 2) })
+		for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+			strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK",
+			"CLUSTER SYNCSLOTS SNAPSHOT-EOF"} {
+			n.ask(source, line)
+		}
+		n.lacking = lacking
+		n.ask(source, "CLUSTER SYNCSLOTS PAUSED")
+		if !slices.Equal(n.acked, []int{2, 2}) {
+			t.Errorf("it waits for %v replicas", n.acked)
+		}
+		n.Do(func() {
+			if j := n.mover.jobs[0]; (j.state == importRequested) == lacking {
+				t.Errorf("lacking %t: the move's state is %s", lacking, j.state)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package slotmove
 
 import (
+	"strconv"
 	"time"
 
 	"spindle/engine/client"
@@ -23,6 +24,8 @@ import (
 // keeps the slots after a while (slotmove.S2), and this node drops the keys.
 // slotmove.T5. The log is synced before this node asks for the hand-over, whatever appendfsync says. The keys may be
 // old, and the source drops its own. A sync before clients are held leaves little for the one while they are held.
+// slotmove.T6. If replies wait for replicas at the source or here, as many replicas have the keys before the hand-over.
+// The source says how many it is there: CLIENT ACK comes before ESTABLISH. Its clients rely on what it has confirmed.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -220,8 +223,8 @@ func (m *Mover) receive(j *job, word []byte) {
 	}
 }
 
-// synced calls then when the disk has all that the import has written to the log (slotmove.T5). If the disk does not
-// take it, the move is given up.
+// synced calls then when the disk has all that the import has written to the log (slotmove.T5), and enough replicas
+// have it (slotmove.T6). Otherwise the move is given up.
 func (m *Mover) synced(j *job, then func()) {
 	was := j.state
 	m.parts.Sync(func(why string) {
@@ -230,6 +233,22 @@ func (m *Mover) synced(j *job, then func()) {
 		case why != "":
 			m.log.Warning("Slot migration %s is given up: the append-only file cannot be written: %s", j.what, why)
 			m.end(j, failed, "The append-only file of the target cannot be written: "+why)
+		default:
+			m.acked(j, then)
+		}
+	})
+}
+
+// acked is the part of synced that is about replicas.
+func (m *Mover) acked(j *job, then func()) {
+	was, level := j.state, int(j.cl.AckLevel())
+	m.parts.Acked(level, func(ok bool) {
+		switch m.noteRole(); {
+		case j.state != was:
+		case !ok:
+			m.log.Warning("Slot migration %s is given up: fewer than %d replicas have its keys within ack-timeout", j.what,
+				level)
+			m.end(j, failed, "Too few replicas of the target have the keys: clients wait for "+strconv.Itoa(level))
 		default:
 			then()
 		}

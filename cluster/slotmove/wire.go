@@ -345,7 +345,7 @@ func (w *wire) greet() bool {
 		}
 		w.m.log.Notice("Successfully authenticated slot migration %s", w.j.what)
 	}
-	if !w.enter(exportSendEstablish) || !w.enter(exportReadEstablish) {
+	if !w.tellAcks() || !w.enter(exportSendEstablish) || !w.enter(exportReadEstablish) {
 		return false
 	}
 	line, err := w.ask(w.j.establishment())
@@ -362,6 +362,39 @@ func (w *wire) greet() bool {
 		w.m.enter(w.j, exportWaitSnapshot)
 		w.say("ACK") // the target begins with it
 	})
+}
+
+// tellAcks tells the target how many replicas the clients here wait for (slotmove.T6). A Valkey does not know CLIENT
+// ACK. tellAcks reports whether the job is still running.
+func (w *wire) tellAcks() bool {
+	level := 0
+	if !w.do(func() { level = w.m.ackLevel(); w.j.acks = level }) {
+		return false
+	}
+	if level == 0 {
+		return true
+	}
+	line, err := w.ask(protocol.AppendCommand(nil, [][]byte{[]byte("CLIENT"), []byte("ACK"), number(uint16(level))}))
+	switch {
+	case err != nil:
+		w.do(func() { w.m.lost(w.j) })
+		return false
+	case strings.HasPrefix(line, "-"):
+		w.m.log.Notice("The target of slot migration %s will not wait for replicas before it takes the slots: %s", w.j.what,
+			line)
+		return w.do(func() { w.j.acks = protocol.AckLevels })
+	}
+	return true
+}
+
+// ackLevel returns the greatest number of replicas that a client waits for. Turn only.
+func (m *Mover) ackLevel() int {
+	for level := protocol.AckLevels; level > 0; level-- {
+		if m.core.AckClients(level) > 0 {
+			return level
+		}
+	}
+	return 0
 }
 
 // groupKeys is how many keys go from one view: some tens of ms of work, or one slot.
