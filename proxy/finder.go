@@ -11,6 +11,8 @@ type finder interface {
 	OnChange(f func(*topology.Map))
 	// Moved tells that a server has named another owner of a slot.
 	Moved(slot int, at string)
+	// Doubt tells that a server has answered CLUSTERDOWN. The shards are looked up soon, at other servers.
+	Doubt(at string)
 	// Refresh has the shards looked up soon.
 	Refresh()
 	Close()
@@ -20,10 +22,12 @@ type finder interface {
 type watched struct{ *topology.SentinelFinder }
 
 func (watched) Moved(int, string) {}
+func (watched) Doubt(string)      {}
 
 // handed is a finder whose maps come from the store.
 type handed struct{ *topology.Static }
 
 func (handed) Moved(int, string) {}
+func (handed) Doubt(string)      {}
 func (handed) Refresh()          {}
 func (handed) Close()            {}

@@ -16,9 +16,10 @@ import (
 //	reply or event              where to, and when
 //	MOVED                       the server named, at once; the map learns of it
 //	ASK                         the server named, after ASKING, at once
-//	TRYAGAIN, CLUSTERDOWN,      where the map says, after a pause
-//	LOADING, MASTERDOWN
+//	TRYAGAIN, LOADING,          where the map says, after a pause
+//	MASTERDOWN
 //	READONLY                    the same; the map is read anew
+//	CLUSTERDOWN                 the same; the map is read at other servers
 //	a refused connection,       the same
 //	bytes that were not sent
 //
@@ -104,6 +105,9 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		w.p.finder.Refresh()
 		return w.again(u, c, err)
 	case scan.TryAgain, scan.ClusterDown, scan.Loading, scan.PrimaryDown:
+		if refusal == scan.ClusterDown {
+			w.p.finder.Doubt(u.at)
+		}
 		if w.isScript(c) {
 			return false
 		}

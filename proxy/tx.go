@@ -297,13 +297,7 @@ func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refus
 	if now-t.since > w.p.settings.Timeout.Get() {
 		return false
 	}
-	if refusal == scan.Moved {
-		if slot, at, ok := target(errorOf(p), u.at); ok {
-			w.p.finder.Moved(slot, at)
-		}
-	} else {
-		w.p.finder.Refresh()
-	}
+	w.notice(u, p, refusal)
 	pause := int64(0)
 	if refusal != scan.Moved || t.pauses > 0 {
 		pause = min(int64(pauseAgain)<<min(t.pauses, 4), 200)
@@ -312,6 +306,20 @@ func (s *session) sendTransactionAgain(u *upstream, p []byte, refusal scan.Refus
 	w.p.count.retries.Add(1)
 	s.startAgain(pause)
 	return true
+}
+
+// notice tells the finder what a refusal says of the map. u and p are nil if there was no connection.
+func (w *worker) notice(u *upstream, p []byte, refusal scan.Refusal) {
+	switch {
+	case refusal == scan.Moved:
+		if slot, at, ok := target(errorOf(p), u.at); ok {
+			w.p.finder.Moved(slot, at)
+		}
+	case refusal == scan.ClusterDown && u != nil:
+		w.p.finder.Doubt(u.at)
+	default:
+		w.p.finder.Refresh()
+	}
 }
 
 // startAgain takes a transaction from its pin, and sends it again after a pause.
@@ -341,10 +349,10 @@ func (s *session) restart(t *transaction) {
 	}
 	s.pinned = slot
 	refused := error(nil)
+	w.catchUp() // no other request may come that has the loop look at the map
 	u, err := s.upstream(slot)
 	if err != nil {
 		refused = err
-		w.catchUp()
 	} else if w.states != nil && w.states.held[slot] {
 		refused, err = errSlotHeld, errSlotHeld
 	}

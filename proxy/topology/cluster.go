@@ -28,6 +28,7 @@ type Finder struct {
 	chart   chart // guarded by mu
 	options Options
 	hint    string // guarded by mu: the node to ask next, because it knows of a change
+	doubted string // guarded by mu: the node to ask last, because it may have left the cluster
 	trouble trouble
 }
 
@@ -65,11 +66,20 @@ func (f *Finder) Moved(slot int, addr string) {
 	f.Refresh()
 }
 
+// Doubt processes CLUSTERDOWN. The server at addr may have left the cluster, or know only a part of it, as after a
+// reset. The refresh that follows asks it last.
+func (f *Finder) Doubt(addr string) {
+	f.mu.Lock()
+	f.doubted = addr
+	f.mu.Unlock()
+	f.Refresh()
+}
+
 // refresh asks the nodes one by one, until one returns a view of the cluster that the chart accepts.
 func (f *Finder) refresh() {
 	f.mu.Lock()
-	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, rand.Shuffle)
-	f.hint = ""
+	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, f.doubted, rand.Shuffle)
+	f.hint, f.doubted = "", ""
 	f.mu.Unlock()
 	for _, addr := range nodes {
 		if f.ended() {
@@ -135,9 +145,10 @@ func isUnknown(err error) bool {
 	return errors.As(err, &reply) && strings.Contains(strings.ToLower(string(reply)), "unknown subcommand")
 }
 
-// inOrder lists the nodes to ask: hint first, then the primaries and the replicas in random order, then the seeds.
-func inOrder(seeds []string, m *Map, hint string, shuffle func(n int, swap func(i, j int))) (nodes []string) {
-	seen := map[string]bool{"": true}
+// inOrder lists the nodes to ask: hint first, then primaries, seeds and replicas, each in random order. The doubted
+// node is the last one.
+func inOrder(seeds []string, m *Map, hint, doubted string, shuffle func(n int, swap func(i, j int))) (nodes []string) {
+	seen := map[string]bool{"": true, doubted: true}
 	add := func(some []string) {
 		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		for _, addr := range some {
@@ -164,5 +175,8 @@ func inOrder(seeds []string, m *Map, hint string, shuffle func(n int, swap func(
 	add(primaries)
 	add(append([]string{}, seeds...))
 	add(replicas)
+	if doubted != "" {
+		nodes = append(nodes, doubted)
+	}
 	return nodes
 }

@@ -203,11 +203,19 @@ func TestOrder(t *testing.T) {
 	m := &Map{Shards: []*Shard{{Primary: "p1", Replicas: []*Replica{{Addr: "r1"}}}, {Primary: "p2", Failed: true},
 		{Primary: "p3"}}}
 	none := func(int, func(i, j int)) {}
-	if got := fmt.Sprint(inOrder([]string{"s1", "p1"}, m, "h", none)); got != "[h p1 p3 s1 r1 p2]" {
-		t.Error(got)
-	}
-	if got := fmt.Sprint(inOrder([]string{"s1", "s2"}, nil, "", none)); got != "[s1 s2]" {
-		t.Error(got)
+	for _, c := range []struct {
+		seeds         []string
+		m             *Map
+		hint, doubted string
+		want          string
+	}{
+		{[]string{"s1", "p1"}, m, "h", "", "[h p1 p3 s1 r1 p2]"},
+		{[]string{"s1", "s2"}, nil, "", "", "[s1 s2]"},
+		{[]string{"s1", "p1"}, m, "", "p1", "[p3 s1 r1 p2 p1]"},
+	} {
+		if got := fmt.Sprint(inOrder(c.seeds, c.m, c.hint, c.doubted, none)); got != c.want {
+			t.Errorf("%v; want %s", got, c.want)
+		}
 	}
 }
 

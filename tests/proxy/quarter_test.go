@@ -38,10 +38,8 @@ func startShop(t *testing.T, cluster, redis bool) *shop {
 	var group []map[string]any
 	if cluster {
 		s.shards = startTier(t, redis, 0, 0).shards
-		// Without slots it stays a primary. Otherwise the dashboard resets it, and it knows no slot for some seconds.
 		s.shards = append(s.shards, testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes",
-			"--cluster-node-timeout", "15000", "--cluster-port", strconv.Itoa(testkit.FreePort(t)),
-			"--cluster-allow-replica-migration", "no"}}))
+			"--cluster-node-timeout", "15000", "--cluster-port", strconv.Itoa(testkit.FreePort(t))}}))
 		s.do("POST", "/v1/products", map[string]any{"name": "shop", "kind": "cluster", "seeds": []string{s.shards[0].Addr}})
 		group = append(group, map[string]any{"primary": s.shards[3].Addr})
 	} else {
