@@ -18,7 +18,7 @@ func (s *session) serveLocal(q *protocol.Request, raw []byte) bool {
 	if ofAnyShard(pl.Special) {
 		return s.forward(-1, raw)
 	}
-	if wait, err := s.mayRun(pl.Row); wait {
+	if wait, err := s.mayRun(pl.Row, q.Args, raw); wait {
 		return false
 	} else if err != nil {
 		s.refuse(err)

@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"strings"
+
 	"spindle/protocol"
 	"spindle/protocol/scan"
 	"spindle/proxy/route"
@@ -10,7 +12,7 @@ import (
 // shard is asked first, on a connection of the client's user, with a call of the same command that changes nothing.
 //
 // proxy.A1. Such a command runs only after a shard has let this user's call pass. An error other than NOAUTH and NOPERM
-// says that the user may.
+// says that the user may. For INFO one answer counts until the client changes its user.
 var rightProbes = map[string][]byte{
 	"client|kill":    encode("CLIENT", "KILL", "ID", "0"),
 	"client|list":    encode("CLIENT", "LIST", "ID", "0"),
@@ -20,6 +22,7 @@ var rightProbes = map[string][]byte{
 	"config|get":     encode("CONFIG", "GET", ""),
 	"config|set":     encode("CONFIG", "SET", "", ""),
 
+	"info":                 encode("INFO", "-"),        // a section that there is not
 	"pubsub":               encode("PUBSUB", "NUMPAT"), // servers before Redis 7 have no rows for its subcommands
 	"pubsub|channels":      encode("PUBSUB", "CHANNELS", "-"),
 	"pubsub|numsub":        encode("PUBSUB", "NUMSUB"),
@@ -49,14 +52,24 @@ type permission struct {
 	err     *protocol.Error // why the user may not
 }
 
+// clusterProbes are subcommands of CLUSTER that change nothing. A shard gets the request itself.
+var clusterProbes = map[string]bool{"slots": true, "shards": true, "nodes": true, "info": true, "myid": true,
+	"myshardid": true, "keyslot": true, "links": true, "replicas": true, "slaves": true}
+
 // mayRun reports whether the current request may be answered by the proxy. If wait, the session is told of the answer.
-func (s *session) mayRun(row *route.Row) (wait bool, err *protocol.Error) {
+func (s *session) mayRun(row *route.Row, args [][]byte, raw []byte) (wait bool, err *protocol.Error) {
 	probe := rightProbes[row.Name]
-	if probe == nil {
+	if s.w.plan.Special == route.Cluster && s.w.p.settings.Pose.Get() && clusterProbes[strings.ToLower(string(args[1]))] {
+		probe = raw
+	}
+	if probe == nil || row.Name == "info" && s.informed == s.access {
 		return false, nil
 	}
 	if p := s.permission; p.row == row && !p.pending {
 		s.permission = permission{}
+		if row.Name == "info" && p.err == nil {
+			s.informed = s.access
+		}
 		return false, p.err
 	}
 	u, err := s.upstream(-1)

@@ -57,6 +57,7 @@ type session struct {
 	isEnding   bool           // the blocked command is ended, to be sent again elsewhere
 	heldAt     int64          // since when a request waits for its slot, ms; 0: none does
 	permission permission     // for the current request
+	informed   *access        // whose user may have INFO; nil: no shard was asked
 	awaits     int64          // since when a request waits for libraries, ms; 0: none does
 	watchLost  bool           // pin broke while a key was watched: EXEC answers as if the key had changed
 	tracking   *tracking      // CLIENT TRACKING; nil: off

@@ -225,12 +225,13 @@ func TestStrangers(t *testing.T) {
 	for _, s := range all.shards {
 		s.Do("CONFIG", "SET", "masterauth", "front", "requirepass", "front")
 	}
-	p := startProxy(t, all.shards, "--proxy-password", "front")
+	p := startProxy(t, all.shards, "--proxy-password", "front", "--proxy-pose-cluster", "yes")
 	c := p.Dial()
 	for _, request := range [][]any{{"GET", "a"}, {"MGET", "a", "b", "c"}, {"PING"}, {"DBSIZE"}, {"SUBSCRIBE", "x"},
 		{"SCAN", "0"}, {"HELLO", 3}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "normal"}, {"CLIENT", "PAUSE", 100_000},
 		{"CLIENT", "UNPAUSE"}, {"CLIENT", "UNBLOCK", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "proxy-timeout", 1},
-		{"CONFIG", "RESETSTAT"}, {"PUBSUB", "CHANNELS"}, {"PUBSUB", "SHARDCHANNELS"}} {
+		{"CONFIG", "RESETSTAT"}, {"PUBSUB", "CHANNELS"}, {"PUBSUB", "SHARDCHANNELS"}, {"INFO"}, {"INFO", "server"},
+		{"CLUSTER", "NODES"}} {
 		if v := ask(t, c, request...); !strings.HasPrefix(v.Text, "NOAUTH") {
 			t.Errorf("%v of a stranger: %v", request, v)
 		}
