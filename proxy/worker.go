@@ -470,27 +470,45 @@ func (w *worker) eachAccess() func(yield func(*access) bool) {
 	}
 }
 
-// renewGuests replaces the shared connections of clients without a user. A shard that has begun to ask for a password
-// so asks every client, as it asks fresh connections. The others check the password of each AUTH.
+// renewGuests tries a new connection for each shared one of clients without a user. A shard that has begun to ask for a
+// password so asks every client, as it asks fresh connections. The others check the password of each AUTH.
 func (w *worker) renewGuests() {
 	a := w.accesses[w.p.guest()]
 	if a == nil {
 		return
 	}
+	w.readClock()
 	for at, ups := range a.shared {
-		fresh := make([]*upstream, len(ups))
-		for i, u := range ups {
-			fresh[i] = w.open(a, at)
-			u.retiring = true
-		}
-		a.shared[at], a.of = fresh, nil
 		for _, u := range ups {
-			if u.calls.n == 0 {
-				u.close()
+			if u.state == up && !u.retiring {
+				w.open(a, at).push(call{to: &trial{instead: u}, slot: -1, fixed: true}, pingRequest)
 			}
 		}
 	}
-	w.epoch++
+}
+
+// A trial takes the first reply on a new connection, which then takes the place of another one. Without a reply, or if
+// the server has no room for it, the old connection stays.
+type trial struct{ instead *upstream }
+
+func (t *trial) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	if err != nil {
+		return
+	}
+	a, old := u.access, t.instead
+	ups := a.shared[u.at]
+	i := slices.Index(ups, old)
+	if i < 0 || refusal != scan.NotRefused && isCrowded(errorOf(p)) {
+		u.retiring = true // rest closes it
+		return
+	}
+	ups = slices.Clone(ups)
+	ups[i] = u
+	a.shared[u.at], a.of = ups, nil
+	a.w.epoch++
+	if old.retiring = true; old.calls.n == 0 {
+		old.close()
+	}
 }
 
 // closeUnused closes connections to servers that the map does not name, once they have no calls.

@@ -266,6 +266,25 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
+// TestShardsAreFull: connections to shards are renewed at intervals. A shard that takes no new one still serves the
+// clients on the old one.
+func TestShardsAreFull(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, true, 0, 1, "--proxy-refresh-interval", "200", "--proxy-timeout", "1000")
+	c, shard := all.proxies[0].Dial(), all.ownerOf(t, "a")
+	expect(t, c, "OK", "SET", "a", "1")
+	expect(t, c, "OK", "SET", "b", "1")
+	shard.Do("CONFIG", "SET", "maxclients", 1)
+	testkit.Until(t, testkit.Slowly(time.Minute), "the shard refuses connections", func() error {
+		expect(t, c, "1", "GET", "a")
+		if n := shard.InfoInt("stats", "rejected_connections"); n < 30 {
+			return fmt.Errorf("%d", n)
+		}
+		return nil
+	})
+	expect(t, c, "1", "GET", "b")
+}
+
 // ask sends a request and returns its reply, which may be an error.
 func ask(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	t.Helper()
