@@ -513,16 +513,33 @@ func (t *trial) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *
 
 // closeUnused closes connections to servers that the map does not name, once they have no calls.
 func (a *access) closeUnused() {
-	for at, ups := range a.shared {
-		if slices.ContainsFunc(a.w.topology.Shards, func(s *topology.Shard) bool { return s.Primary == at }) {
-			continue
-		}
-		for _, u := range slices.Clone(ups) {
-			if u.calls.n == 0 {
-				u.close()
+	for _, all := range []map[string][]*upstream{a.shared, a.spare} {
+		for at, ups := range all {
+			if a.isNamed(at) {
+				continue
+			}
+			delete(all, at)
+			for _, u := range ups {
+				if u.retiring = true; u.calls.n == 0 {
+					u.close()
+				}
 			}
 		}
 	}
+	a.of = nil
+	if a.readers != nil {
+		a.readers.closeUnused()
+	}
+}
+
+// isNamed reports whether the map has a server that the access may have to connect to.
+func (a *access) isNamed(at string) bool {
+	return slices.ContainsFunc(a.w.topology.Shards, func(s *topology.Shard) bool {
+		if a.id.replica {
+			return slices.ContainsFunc(s.Replicas, func(r *topology.Replica) bool { return r.Addr == at })
+		}
+		return s.Primary == at
+	})
 }
 
 func (w *worker) takeBuffer() []byte {

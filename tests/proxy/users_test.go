@@ -218,6 +218,48 @@ func TestReplicaReads(t *testing.T) {
 	})
 }
 
+// TestReplicaLeaves: a replica that has left the cluster keeps no connection of a proxy.
+func TestReplicaLeaves(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 1, 0)
+	p := startProxy(t, all.shards, "--proxy-read-replicas", "yes", "--proxy-refresh-interval", "200")
+	var gone *testkit.Server
+	for _, s := range all.shards {
+		if s.Info("replication")["role"] == "slave" {
+			gone = s
+		}
+	}
+	clients := func() (n int) {
+		for line := range strings.Lines(gone.Do("CLIENT", "LIST").Text) {
+			if strings.Contains(line, " cmd=get ") || strings.Contains(line, " cmd=readonly ") {
+				n++
+			}
+		}
+		return n
+	}
+	c := p.Dial()
+	testkit.Until(t, testkit.Slowly(time.Minute), "the replica serves reads", func() error {
+		for _, key := range spread {
+			expect(t, c, "null", "GET", key)
+		}
+		if clients() == 0 {
+			return fmt.Errorf("it has no connection of the proxy")
+		}
+		return nil
+	})
+	id := gone.Do("CLUSTER", "MYID").Text
+	gone.Do("CLUSTER", "RESET")
+	for _, s := range all.shards {
+		if s != gone {
+			s.Do("CLUSTER", "FORGET", id)
+		}
+	}
+	testkit.Until(t, testkit.Slowly(time.Minute), "the proxy has left the replica", func() error {
+		expect(t, c, "null", "GET", "a") // the proxy looks at its map
+		return testkit.Equal(clients(), 0)
+	})
+}
+
 // TestStrangers: if the shards need a password, the proxy serves no client that has not given it.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
