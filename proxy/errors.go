@@ -144,6 +144,10 @@ func errTimeout(at string, ms int64) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s did not answer within %d ms", at, ms)
 }
 
+func errUnheard(ms int64) *protocol.Error {
+	return protocol.Errorf("ERR", "no shard has confirmed the subscription within %d ms", ms)
+}
+
 func errUnreachable(at string, err error) *protocol.Error {
 	return protocol.Errorf("ERR", "the shard %s cannot be reached: %v", at, err)
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,7 +22,7 @@ import (
 //	   └──── message ◀──── each loop with listeners, once ◀─────────────────────────────┘
 //
 // proxy.B1. A client reads a confirmation after the shards have confirmed. Afterwards it misses no message, unless a
-// connection to a shard breaks. Then the hub subscribes again.
+// connection to a shard breaks. Then the hub subscribes again. It waits for a confirmation until proxy-timeout.
 // proxy.B2. A message goes between two replies, never into one.
 // proxy.B3. The proxy subscribes where a topic's messages are published. If a message comes over several links, one of
 // them counts:
@@ -110,6 +111,7 @@ type link struct {
 type held struct {
 	*topic
 	confirmed bool
+	retries   bool // it is asked for again soon
 }
 
 // eventPrefixes begin the channels on which a shard tells of its keys.
@@ -250,7 +252,26 @@ func (h *hub) join(key topicKey, at string, j *joining) {
 		}
 	}
 	t.waiting = append(t.waiting, j)
-	t.settle()
+	if t.settle(); slices.Contains(t.waiting, j) {
+		limit := h.w.p.settings.Timeout.Get()
+		time.AfterFunc(time.Duration(limit)*time.Millisecond, func() { h.run(func() { h.giveUp(t, j, limit) }) })
+	}
+}
+
+// giveUp ends the wait of a client for a topic, after limit ms. Shards that have not confirmed it by then publish
+// nothing that the client could get.
+func (h *hub) giveUp(t *topic, j *joining, limit int64) {
+	i := slices.Index(t.waiting, j)
+	if i < 0 {
+		return
+	}
+	t.waiting = slices.Delete(t.waiting, i, i+1)
+	if slices.ContainsFunc(t.links, func(l *link) bool { return l.topics[t.topicName].confirmed }) {
+		h.confirm(t, j)
+		return
+	}
+	j.s.on(func() { j.s.answerOr(j.number, nil, errUnheard(limit)) })
+	h.endIfEmpty(t)
 }
 
 // hold puts a topic on the link to an address, if it is not there.
@@ -479,9 +500,16 @@ func (l *link) Received(p []byte) {
 		}
 		l.part = append(l.part, p[:n]...)
 		p = p[n:]
-		if complete {
+		switch {
+		case complete:
 			l.take(l.part)
-			l.part = l.part[:0]
+			if l.part = l.part[:0]; cap(l.part) > keptIdle {
+				l.part = nil
+			}
+		case len(l.part) > replyMost:
+			l.hub.w.p.log.Warning("Connection to %s for messages is closed: one has more than %d bytes", l.at, replyMost)
+			l.d.Close(false)
+			return
 		}
 	}
 }
@@ -553,6 +581,11 @@ func (l *link) refused(p []byte) {
 		l.move(held)
 		return
 	}
+	if held.kind == shardKind && err.Code == "CLUSTERDOWN" {
+		l.hub.w.p.finder.Doubt(l.at)
+		l.retry(held)
+		return
+	}
 	l.refuse(held.topic, err)
 }
 
@@ -570,7 +603,9 @@ func (l *link) deny(err *protocol.Error) {
 // refuse ends a topic that its user may not hear.
 func (l *link) refuse(t *topic, err *protocol.Error) {
 	l.forget(t)
-	for _, j := range t.waiting {
+	waiting := t.waiting
+	t.waiting = nil
+	for _, j := range waiting {
 		j.s.on(func() { j.s.answerOr(j.number, nil, err) })
 	}
 	for w, of := range t.listeners { // they listened, and the user may not any more
@@ -621,14 +656,23 @@ func (l *link) move(t *held) {
 	}
 	w.p.finder.Refresh() // the map does not know yet
 	t.confirmed = false
+	l.retry(t)
+	l.ask(t)
+}
+
+// retry asks for a sharded topic again after a pause, at the shard that owns its slot then.
+func (l *link) retry(t *held) {
+	if t.retries {
+		return
+	}
+	t.retries = true
 	time.AfterFunc(pauseFirst*time.Millisecond, func() {
-		h.run(func() {
-			if l.topics[t.topicName] == t && !t.confirmed {
+		l.hub.run(func() {
+			if t.retries = false; l.topics[t.topicName] == t && !t.confirmed {
 				l.move(t)
 			}
 		})
 	})
-	l.ask(t)
 }
 
 // moveAll takes the sharded topics of a link that is down to where they belong now.

@@ -166,6 +166,11 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 			requests: []string{"mset k 1 other 2", "get other", "get k"},
 			replies:  "OK 2 1", runs: []string{"mset other 2", "get other", "mset k 1", "get k"},
 		},
+		"a sharded channel": {
+			plan:     map[string][]string{"ssubscribe c": slices.Repeat([]string{"CLUSTERDOWN Hash slot not served"}, 3)},
+			requests: []string{"ssubscribe c"},
+			replies:  "[ssubscribe c 1]",
+		},
 		"a call on all keys has run": {
 			plan:     map[string][]string{"set k 1": {loading}},
 			requests: []string{"set k 1", "flushall", "get k"},

@@ -44,6 +44,32 @@ func events(t *testing.T, c, listener *respclient.Client, keys []string, message
 	sameHeard(t, "a listener", got, want)
 }
 
+// TestSubscribeWithoutShards: SUBSCRIBE fails after proxy-timeout if no shard answers. Once one does, it succeeds.
+func TestSubscribeWithoutShards(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1, "--proxy-timeout", "1000")
+	c := all.proxies[0].Dial()
+	for _, s := range all.shards {
+		freeze(t, s)
+		defer s.Signal(syscall.SIGCONT)
+	}
+	for _, request := range [][]any{{"SUBSCRIBE", "news"}, {"PSUBSCRIBE", "n*"}, {"SSUBSCRIBE", "news"}} {
+		if v := ask(t, c, request...); v.Err() == nil {
+			t.Errorf("%v: %s", request, show(v))
+		}
+	}
+	for _, s := range all.shards {
+		s.Signal(syscall.SIGCONT)
+	}
+	testkit.Until(t, testkit.Slowly(time.Minute), "the client has subscribed", func() error {
+		return ask(t, c, "SUBSCRIBE", "news").Err()
+	})
+	testkit.Until(t, testkit.Slowly(time.Minute), "a message has a receiver", func() error {
+		return testkit.Equal(ask(t, all.proxies[0].Dial(), "PUBLISH", "news", "1").Int, int64(1))
+	})
+	hears(t, c, "[message news 1]")
+}
+
 // TestKeyspaceEvents: a client gets each event of the keys of all shards once, even of a shard that joins. An ordinary
 // message reaches a pattern subscription once.
 func TestKeyspaceEvents(t *testing.T) {
