@@ -364,6 +364,8 @@ func (w *worker) endSilent() (busy bool) {
 		busy = true
 		if c := u.calls.at(0); c.patient && u.isForsaken(limit) {
 			u.cut(errTimeout(u.at, limit))
+		} else if c.patient {
+			u.sound(limit)
 		} else if !c.patient && (w.clock-max(c.at, u.heardAt))/1e6 > limit {
 			w.breaker(u.at).failed(now)
 			w.breaker(u.at).silent = true
@@ -375,11 +377,31 @@ func (w *worker) endSilent() (busy bool) {
 	return busy
 }
 
+// sound sends PING to the server of a blocked command, unless it was heard, or that was done, in the last half of limit
+// ms. No other request may tell that the server has stopped.
+func (u *upstream) sound(limit int64) {
+	now, b := u.w.now(), u.w.breaker(u.at)
+	if heard := max(u.calls.at(0).at, u.heardAt) / 1e6; u.state != up || now-max(heard, b.sounded) < limit/2 {
+		return
+	}
+	b.sounded = now
+	u.access.to(u.at)[0].push(call{to: sounded{}, slot: -1, fixed: true}, pingRequest)
+}
+
+// A sounded takes the reply to such a PING.
+type sounded struct{}
+
+func (sounded) take(u *upstream, _ *call, _ []byte, _ scan.Refusal, err *protocol.Error) {
+	if err == nil {
+		u.w.breaker(u.at).closed()
+	}
+}
+
 // isForsaken reports whether a blocked command has waited for limit ms at a server that serves it no more. That is one
 // that does not answer others, or that has lost the slot. A table of the product would wait for it for ever (proxy.M1).
 func (u *upstream) isForsaken(limit int64) bool {
 	s := u.owner
-	if s == nil || s.pin != u || !u.w.breaker(u.at).silent && !s.isAway() {
+	if s == nil || !u.w.breaker(u.at).silent && (s.pin != u || !s.isAway()) {
 		u.goneAt = 0
 		return false
 	}
@@ -565,6 +587,8 @@ type breaker struct {
 	until  int64 // ms; no connection is tried until then
 	wait   int64 // the next pause
 	silent bool  // the server took requests and did not answer; otherwise it could not be reached
+
+	sounded int64 // ms; when PING was last sent for a blocked command
 }
 
 const (
@@ -581,7 +605,7 @@ func (w *worker) breaker(at string) *breaker {
 	return b
 }
 
-func (b *breaker) closed() { *b = breaker{} }
+func (b *breaker) closed() { *b = breaker{sounded: b.sounded} }
 
 // failed opens the breaker. Each time in a row the pause doubles, and a third of it is random.
 func (b *breaker) failed(now int64) {

@@ -9,6 +9,7 @@ import (
 	"spindle/internal/setting"
 	"spindle/protocol"
 	"spindle/protocol/scan"
+	"spindle/proxy/route"
 	"spindle/proxy/topology"
 )
 
@@ -56,14 +57,17 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestBlockedAtAStoppedServer: a blocked command ends if its server has stopped to answer others, or if its slot has
+// TestBlockedAtAStoppedServer: a blocked command ends if its server has stopped to answer PING, or if its slot has
 // another primary for longer than proxy-timeout. Otherwise it waits for as long as it likes.
 func TestBlockedAtAStoppedServer(t *testing.T) {
 	for name, how := range map[string]struct{ silent, replaced bool }{"a server that answers": {},
 		"a stopped one": {silent: true}, "one that was replaced": {replaced: true}} {
 		t.Run(name, func(t *testing.T) {
 			c := newPacing(t)
-			s, u := c.s, c.dial(c.s.access)
+			s, u, shared := c.s, c.dial(c.s.access), c.dial(c.s.access)
+			s.access.shared[u.at] = []*upstream{shared}
+			c.w.p.commands.Store(&route.Table{})
+			pings, stopped := 0, false
 			static := topology.NewStatic(16)
 			use := func(primary string) {
 				if err := static.Set([]*topology.Shard{{ID: "g", Primary: primary}}, make([]uint16, 16)); err != nil {
@@ -77,13 +81,20 @@ func TestBlockedAtAStoppedServer(t *testing.T) {
 			pass := func() {
 				for range 2 * c.w.p.settings.Timeout.Get() / tick.Milliseconds() {
 					c.pass(tick)
-					c.w.endSilent()
+					if c.w.endSilent(); shared.calls.n > 0 && !stopped {
+						shared.Received([]byte("+PONG\r\n"))
+						pings++
+					}
 				}
 			}
 			if pass(); u.state == down {
 				t.Fatal("a blocked command has a deadline")
 			}
-			if c.w.breaker(u.at).silent = how.silent; how.replaced {
+			if pings < 2 || pings > 8 {
+				t.Errorf("the server got %d times PING", pings)
+			}
+			c.w.breaker(u.at).silent, stopped = how.silent, how.silent
+			if how.replaced {
 				use("127.0.0.1:3")
 			}
 			if pass(); (u.state == down) != (how.silent || how.replaced) || (s.owed.n == 0) != (u.state == down) {

@@ -31,6 +31,37 @@ func freeze(t *testing.T, s *testkit.Server) {
 	})
 }
 
+// TestBlockedAtAStoppedShard: blocking commands without a timeout read an error after their shard has stopped, though
+// no other request goes there. At a shard that answers they wait for as long as they like.
+func TestBlockedAtAStoppedShard(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1, "--proxy-timeout", "500")
+	p := all.proxies[0]
+	stopped := all.shards[1]
+	here, elsewhere := all.keysOf(t, stopped)
+	c, fine := p.Dial(), p.Dial()
+	send(t, fine, "BLPOP", elsewhere, 0)
+	send(t, c, "BLPOP", here, 0)
+	p.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "blocked_clients", "2")
+	for _, s := range all.shards {
+		s.Do("CONFIG", "SET", "cluster-require-full-coverage", "no", "cluster-node-timeout", 60000)
+	}
+	freeze(t, stopped)
+	defer stopped.Signal(syscall.SIGCONT)
+	if v, err := c.Receive(); err != nil || v.Err() == nil || !strings.Contains(v.Text, stopped.Addr) {
+		t.Errorf("BLPOP at a stopped shard: %v (%v)", v, err)
+	}
+	expect(t, p.Dial(), "1", "RPUSH", elsewhere, "x")
+	hears(t, fine, "["+elsewhere+" x]")
+	stopped.Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(time.Minute), "the shard serves blocking commands again", func() error {
+		if v := ask(t, c, "BLPOP", here, 0.1); !v.Null {
+			return fmt.Errorf("%v", v)
+		}
+		return nil
+	})
+}
+
 // TestStoppedShard: one of three shards is suspended. Its requests fail at their deadline with an error that names it.
 // The other shards' requests do not wait, and the proxy's memory is bounded.
 func TestStoppedShard(t *testing.T) {
