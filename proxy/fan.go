@@ -27,7 +27,8 @@ type gathering struct {
 type share struct {
 	of    *gathering
 	keys  []int32 // of the request's arguments
-	where string
+	shard string  // the shard's ID, if the request goes to all of them
+	where string  // the address of the server that has answered
 }
 
 func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protocol.Error) {
@@ -36,6 +37,9 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 		var r protocol.Reply
 		r.Error(err)
 		p = r.B
+	}
+	if u != nil {
+		h.where = u.at
 	}
 	if wrong := g.join.Add(h.where, h.keys, p); wrong != nil && u != nil {
 		u.cut(errUnlike(u.at, wrong))
@@ -84,11 +88,12 @@ func (s *session) split(q *protocol.Request) bool {
 		}
 		slot, keys, request := group.Slot, slices.Clone(group.Keys), protocol.AppendCommand(nil, args)
 		send := func(err *protocol.Error) {
-			u, none := s.upstream(slot)
-			if err == nil {
-				err = none
+			if err != nil {
+				g.fail(err, keys)
+				return
 			}
-			g.pass(u, err, slot, row, keys, request)
+			u, err := s.upstream(slot)
+			g.pass(u, err, &share{of: g, keys: keys}, slot, row, request)
 		}
 		if w.source(slot) == "" {
 			send(nil)
@@ -125,15 +130,26 @@ func (s *session) maySplit(groups []route.Group) (mayGo, answered bool) {
 	return !moving || s.wait(), false
 }
 
-// pass sends one part. err: there is no connection for it.
-func (g *gathering) pass(u *upstream, err *protocol.Error, slot int, row int32, keys []int32, request []byte) {
-	part := &share{of: g, keys: keys}
-	if err != nil {
-		part.take(nil, nil, nil, scan.OtherError, err)
+// pass sends one part. err: there is no connection for it now, so it is sent later.
+func (g *gathering) pass(u *upstream, err *protocol.Error, part *share, slot int, row int32, request []byte) {
+	s, w := g.s, g.s.w
+	c := call{s: s, number: g.number, to: part, slot: int32(slot), row: row}
+	if err == nil {
+		part.where = u.at
+		u.push(c, request)
 		return
 	}
-	part.where = u.at
-	u.push(call{s: g.s, number: g.number, to: part, slot: int32(slot), row: row, fixed: slot < 0}, request)
+	if part.where = w.primaryOf(&c); part.where != "" && w.breaker(part.where).silent {
+		g.fail(err, part.keys)
+		return
+	}
+	c.since = w.now()
+	w.wait(s.access, c, bytes.Clone(request), err)
+}
+
+// fail gives an error for one part.
+func (g *gathering) fail(err *protocol.Error, keys []int32) {
+	(&share{of: g, keys: keys}).take(nil, nil, nil, scan.OtherError, err)
 }
 
 // all sends a request to all shards.
@@ -162,13 +178,15 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 	ofScripts := pl.Row.Merge == route.OneSucceeded || pl.Row.Merge == route.FunctionStats
 	for i := range n {
 		u, err := s.upstreamOf(i)
-		if ofScripts && err == nil { // the script may run for another client of the shared connection
+		switch {
+		case !ofScripts:
+			g.pass(u, err, &share{of: g, shard: w.topology.Shards[i].ID}, -1, s.row(), raw)
+		case err != nil:
+			g.fail(err, nil)
+		default: // the script may run for another client of the shared connection
 			own := s.access.own(s, u.at)
-			own.push(call{s: s, number: g.number, to: &alone{share{of: g, where: u.at}}, slot: -1, row: s.row(), fixed: true},
-				raw)
-			continue
+			own.push(call{s: s, number: g.number, to: &alone{share{of: g}}, slot: -1, row: s.row(), fixed: true}, raw)
 		}
-		g.pass(u, err, -1, s.row(), nil, raw)
 	}
 	return true
 }

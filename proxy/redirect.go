@@ -198,10 +198,7 @@ func (w *worker) sendAgain(r *resend) {
 		return
 	}
 	w.p.count.retries.Add(1)
-	at := ""
-	if index := w.indexOf(int(c.slot), c.number); index >= 0 {
-		at = w.topology.Shards[index].Primary
-	}
+	at := w.primaryOf(&c)
 	switch held := w.states != nil && w.states.held[int(c.slot)]; {
 	case at == "" || held || w.breaker(at).isOpen(w.now()) || w.awaitsLibraries(&c, at):
 		c.tries++
@@ -217,6 +214,23 @@ func (w *worker) sendAgain(r *resend) {
 	default:
 		w.deliver(r, c, at)
 	}
+}
+
+// primaryOf returns the address that a call goes to by the map: its slot's shard. A part of a request to all shards
+// goes to the shard that it names. It returns "" if there is none.
+func (w *worker) primaryOf(c *call) string {
+	if part, is := c.to.(*share); is && part.shard != "" {
+		for _, shard := range w.topology.Shards {
+			if shard.ID == part.shard {
+				return shard.Primary
+			}
+		}
+		return ""
+	}
+	if index := w.indexOf(int(c.slot), c.number); index >= 0 {
+		return w.topology.Shards[index].Primary
+	}
+	return ""
 }
 
 // deliver sends a call again.

@@ -283,15 +283,27 @@ func (s *session) forward(slot int, raw []byte) bool {
 // postpone keeps a request that has no server now. A replica may take over soon, so the request is tried again, like
 // one that a server has refused. A shard that has stopped to answer is given no more requests to wait for.
 func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
-	if index := s.w.indexOf(slot, uint64(s.id)); index >= 0 {
-		if at := s.w.topology.Shards[index].Primary; at != "" && s.w.breaker(at).silent {
-			s.refuse(err)
-			return
-		}
+	if s.w.isSilent(slot, uint64(s.id)) {
+		s.refuse(err)
+		return
 	}
 	c := call{s: s, number: s.expectOf(slot), slot: int32(slot), row: s.row(), since: s.w.now(),
 		byHash: s.w.plan.Row.Script == route.ByHash}
+	if s.w.plan.Blocks {
+		c.patient, c.to = true, (*unblocked)(s)
+		s.beginBlock(slot, raw)
+	}
 	s.w.wait(s.access, c, bytes.Clone(raw), err)
+}
+
+// isSilent reports whether the shard of a slot takes requests and does not answer them; see indexOf.
+func (w *worker) isSilent(slot int, some uint64) bool {
+	index := w.indexOf(slot, some)
+	if index < 0 {
+		return false
+	}
+	at := w.topology.Shards[index].Primary
+	return at != "" && w.breaker(at).silent
 }
 
 // Open implements protocol.Handler.

@@ -113,8 +113,13 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 		if pl.Slot >= 0 {
 			s.pinned = pl.Slot
 		}
-		if !t.placed && !s.place(pl.Slot) {
-			return true
+		if !t.placed {
+			if err := s.place(pl.Slot); err != nil {
+				t.add(raw, pl.Slot, s.expect(), pl.Row)
+				t.requests[len(t.requests)-1].keys = s.keysOf(pl.Row, q.Args)
+				s.postponeTransaction(err)
+				return true
+			}
 		}
 	}
 	if pl.Row.Script == route.ByHash && t.placed {
@@ -173,11 +178,14 @@ func (t *transaction) add(raw []byte, slot int, number uint64, row *route.Row) {
 	t.bytes += len(raw)
 }
 
-// place sends MULTI to the shard of a slot. The requests follow. It returns false if there is no shard: the request is
-// answered.
-func (s *session) place(slot int) bool {
-	if s.pin == nil && !s.takePin(slot) {
-		return false
+// place sends MULTI to the shard of a slot. The requests follow.
+//
+// Errors: there is no shard now.
+func (s *session) place(slot int) *protocol.Error {
+	if s.pin == nil {
+		if err := s.takePin(slot); err != nil {
+			return err
+		}
 	}
 	s.tx.placed, s.tx.open = true, false
 	for i := range s.tx.requests {
@@ -190,7 +198,7 @@ func (s *session) place(slot int) bool {
 		s.caching = nil
 	}
 	s.pin.push(call{slot: -1, to: &opened{s, s.tx}, fixed: true}, multiRequest)
-	return true
+	return nil
 }
 
 // An opened takes the reply to MULTI, and sends what has come since (proxy.T6).
@@ -386,7 +394,9 @@ func (s *session) placeAgain(slot int) {
 		}
 		s.pin, s.pinned = s.access.own(s, u.at), slot
 	}
-	if s.place(slot); s.tx.ended {
+	if err := s.place(slot); err != nil {
+		s.failTransaction(err)
+	} else if s.tx.ended {
 		s.sendExec()
 	}
 }
@@ -450,14 +460,24 @@ func (s *session) exec() bool {
 		s.tx = nil
 		s.answer(s.expect(), replyNoReplies)
 		return true
-	case !t.placed && !s.place(t.slot()):
-		s.tx = nil
-		return true
 	}
 	s.barrier = true
 	t.ended, t.exec = true, s.expect()
+	if !t.placed {
+		if err := s.place(t.slot()); err != nil {
+			s.postponeTransaction(err)
+			return true
+		}
+	}
 	s.sendExec()
 	return true
+}
+
+// postponeTransaction has a transaction sent later whose slot has no server now, like postpone.
+func (s *session) postponeTransaction(err *protocol.Error) {
+	if s.w.isSilent(s.tx.slot(), uint64(s.id)) || !s.sendTransactionAgain(nil, nil, scan.ClusterDown, nil) {
+		s.failTransaction(err)
+	}
 }
 
 // sendExec sends EXEC, if the pin is inside MULTI. Otherwise opened does.
@@ -566,10 +586,13 @@ func (s *session) watchKeys(pl *route.Plan, q *protocol.Request, raw []byte) boo
 	if !s.wait() {
 		return false
 	}
-	if s.pin == nil && !s.takePin(pl.Slot) {
+	if s.pin == nil {
+		s.barrier = true
+		first := &watching{s: s, number: s.expect(), slot: pl.Slot, raw: bytes.Clone(raw), keys: s.keysOf(pl.Row, q.Args),
+			since: s.w.now()}
+		first.begin()
 		return true
 	}
-	s.pinned = pl.Slot
 	c := call{s: s, number: s.expect(), slot: int32(pl.Slot), fixed: true, to: (*plain)(s)}
 	if s.w.source(pl.Slot) == "" {
 		s.pin.push(c, raw)
@@ -584,6 +607,98 @@ func (s *session) watchKeys(pl *route.Plan, q *protocol.Request, raw []byte) boo
 		s.pin.push(c, raw)
 	})
 	return true
+}
+
+// A watching is the first WATCH of a pin. No key is watched before it. So it is sent again until proxy-timeout: if its
+// slot moves, if the shard does not serve it now, or if the connection breaks.
+type watching struct {
+	s      *session
+	number uint64
+	slot   int
+	raw    []byte
+	keys   [][]byte
+	since  int64 // when it came, ms of the worker's clock
+	tries  int
+}
+
+func (t *watching) begin() {
+	s := t.s
+	if s.w.states != nil && s.w.states.held[t.slot] {
+		t.again(errSlotHeld)
+		return
+	}
+	if err := s.takePin(t.slot); err != nil {
+		if s.w.isSilent(t.slot, 0) {
+			s.answerOr(t.number, nil, err)
+		} else {
+			t.again(err)
+		}
+		return
+	}
+	u, c := s.pin, call{s: s, number: t.number, slot: int32(t.slot), fixed: true, to: t}
+	if s.w.source(t.slot) == "" {
+		u.push(c, t.raw)
+		return
+	}
+	s.lift(t.slot, t.keys, func(err *protocol.Error) {
+		switch {
+		case s.pin != u:
+			t.again(errSlotMoves)
+		case err != nil:
+			s.dropPin()
+			s.answerOr(t.number, nil, err)
+		default:
+			u.push(c, t.raw)
+		}
+	})
+}
+
+// again sends the request later, or answers it with why it was not served.
+func (t *watching) again(why *protocol.Error) {
+	s, w := t.s, t.s.w
+	if w.now()-t.since > w.p.settings.Timeout.Get() {
+		s.answerOr(t.number, nil, why)
+		return
+	}
+	w.p.count.retries.Add(1)
+	pause := min(int64(pauseAgain)<<min(t.tries, 4), 200)
+	t.tries++
+	s.retries++
+	w.after(pause, func() {
+		s.retries--
+		if s.closed {
+			return
+		}
+		w.catchUp()
+		t.begin()
+		s.goOn()
+	})
+}
+
+func (t *watching) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err *protocol.Error) {
+	s := t.s
+	if s.closed {
+		return
+	}
+	if err == nil && refusal == scan.NotRefused {
+		s.answer(t.number, p)
+		return
+	}
+	mayServe := err == nil && mayMove(refusal) || err != nil && !u.denied
+	if why := movedInMulti(refusal, err); why != nil {
+		err = why
+	} else {
+		err = errorOf(p)
+	}
+	s.w.notice(u, p, refusal)
+	if s.pin == u { // no key is watched on it
+		s.dropPin()
+	}
+	if mayServe {
+		t.again(err)
+	} else {
+		s.answerOr(t.number, nil, err)
+	}
 }
 
 // A plain takes a reply on a pin that the client gets as it is, unless it is a redirect.
@@ -616,7 +731,8 @@ func (s *session) block(slot int, raw []byte) bool {
 		return false
 	}
 	if s.pin == nil {
-		if !s.takePin(slot) {
+		if err := s.takePin(slot); err != nil {
+			s.postpone(slot, raw, err)
 			return true
 		}
 		s.unpinning = true
@@ -624,11 +740,16 @@ func (s *session) block(slot int, raw []byte) bool {
 		s.fail(errBlockElsewhere)
 		return true
 	}
+	s.beginBlock(slot, raw)
+	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), patient: true, to: (*unblocked)(s)}, raw)
+	return true
+}
+
+// beginBlock notes that the current request blocks.
+func (s *session) beginBlock(slot int, raw []byte) {
 	s.barrier = true
 	s.setBlocked(true)
 	s.blocked = blockedCommand{bytes.Clone(raw), slot, s.row()}
-	s.pin.push(call{s: s, number: s.expect(), slot: int32(slot), row: s.row(), patient: true, to: (*unblocked)(s)}, raw)
-	return true
 }
 
 // An unblocked takes the reply to a blocking command.
@@ -682,19 +803,19 @@ func (s *session) blockAgain(number uint64) {
 	})
 }
 
-// takePin gives the session its own connection to the shard of a slot. It returns false if there is none: the
-// request is answered.
-func (s *session) takePin(slot int) bool {
+// takePin gives the session its own connection to the shard of a slot.
+//
+// Errors: there is no shard now.
+func (s *session) takePin(slot int) *protocol.Error {
 	u, err := s.upstream(slot)
 	if err != nil {
-		s.refuse(err)
-		return false
+		return err
 	}
 	s.pin, s.pinned, s.unpinning = s.access.own(s, u.at), slot, false
 	if s.isCaching {
 		s.pin.push(call{to: ignored{}, slot: -1, fixed: true}, s.caching)
 	}
-	return true
+	return nil
 }
 
 // dropPin closes the pin.

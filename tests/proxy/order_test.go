@@ -166,6 +166,31 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 			requests: []string{"mset k 1 other 2", "get other", "get k"},
 			replies:  "OK 2 1", runs: []string{"mset other 2", "get other", "mset k 1", "get k"},
 		},
+		"a watched key": {
+			plan:     map[string][]string{"watch k": {loading, loading}},
+			requests: []string{"watch k", "get k", "multi", "get k", "exec"},
+			replies:  "OK null OK QUEUED [null]", runs: []string{"watch k", "get k", "multi", "get k", "exec"},
+		},
+		"a transaction": {
+			plan:     map[string][]string{"multi": {loading}, "set k 1": {loading}},
+			requests: []string{"multi", "set k 1", "exec"},
+			replies:  "OK QUEUED [OK]", runs: []string{"set k 1", "exec"},
+		},
+		"a command that blocks": {
+			plan:     map[string][]string{"blpop k 0": {loading, loading}},
+			requests: []string{"rpush k x", "blpop k 0"},
+			replies:  "1 [k x]", runs: []string{"rpush k x", "blpop k 0"},
+		},
+		"a call to all shards": {
+			plan:     map[string][]string{"dbsize": {loading, loading}, "script flush": {loading}},
+			requests: []string{"set k 1", "dbsize", "script flush"},
+			replies:  "OK 1 OK", runs: []string{"set k 1", "dbsize", "script flush"},
+		},
+		"a call on all keys has another one after it": {
+			plan:     map[string][]string{"flushall": {loading}},
+			requests: []string{"set k 1", "flushall", "get k"},
+			replies:  "OK " + loading + " 1", runs: []string{"set k 1", "get k"},
+		},
 		"a sharded channel": {
 			plan:     map[string][]string{"ssubscribe c": slices.Repeat([]string{"CLUSTERDOWN Hash slot not served"}, 3)},
 			requests: []string{"ssubscribe c"},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
 )
 
@@ -40,6 +41,44 @@ func TestShardInTrouble(t *testing.T) {
 			t.Run("a full disk", func(t *testing.T) { meetFullDisk(t, all) })
 		})
 	}
+}
+
+// TestRequestsWaitForAShard: a shard is down for a moment. A transaction, WATCH and a blocking command wait for it, and
+// so do requests that go to several shards.
+func TestRequestsWaitForAShard(t *testing.T) {
+	t.Parallel()
+	all := startTier(t, false, 0, 1, "--proxy-timeout", "60000")
+	p, shard := all.proxies[0], all.ownerOf(t, "a")
+	here, elsewhere := all.keysOf(t, shard)
+	shard.Kill()
+	single := p.Dial()
+	send(t, single, "SET", here, "x")
+	testkit.Until(t, testkit.Slowly(time.Minute), "the proxy has tried to reach the shard", func() error {
+		if p.InfoInt("stats", "proxy_retries") < 3 {
+			return fmt.Errorf("it has not")
+		}
+		return nil
+	})
+	var clients []*respclient.Client
+	requests := [][]any{{"WATCH", here}, {"BLPOP", "{" + here + "}list", 0.01}, {"FLUSHALL"},
+		{"MGET", "{" + here + "}other", elsewhere}}
+	for _, request := range requests {
+		c := p.Dial()
+		send(t, c, request...)
+		clients = append(clients, c)
+	}
+	multi := p.Dial()
+	expect(t, multi, "OK", "MULTI")
+	send(t, multi, "GET", "{"+here+"}other")
+	shard.Restart()
+	hears(t, single, "OK")
+	for i, want := range []string{"OK", "null", "OK", "[null null]"} {
+		if v, err := clients[i].Receive(); err != nil || show(v) != want {
+			t.Errorf("%v: %s (%v); want %s", requests[i], show(v), err, want)
+		}
+	}
+	hears(t, multi, "QUEUED")
+	expect(t, multi, "[null]", "EXEC")
 }
 
 func meetScript(t *testing.T, all *tier) {
