@@ -30,4 +30,3 @@ type handed struct{ *topology.Static }
 func (handed) Moved(int, string) {}
 func (handed) Doubt(string)      {}
 func (handed) Refresh()          {}
-func (handed) Close()            {}

@@ -117,10 +117,9 @@ func (h *host) rows() []setting.Row {
 }
 
 var (
-	errNoShards         = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
-	errReplicasOfGroups = errors.New("proxy-read-replicas is not for a product of groups: nothing measures their lag")
-	errReplaced         = errors.New("another process has this proxy's name: give each proxy its own proxy-id")
-	errNoMasters        = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
+	errNoShards  = errors.New("the proxy needs its shards from one of proxy-cluster, proxy-sentinel and proxy-product")
+	errReplaced  = errors.New("another process has this proxy's name: give each proxy its own proxy-id")
+	errNoMasters = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
 )
 
 // serve serves until a signal ends the proxy.
@@ -222,13 +221,17 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 // lagEvery is how often the lag of replicas is measured, if they serve reads.
 const lagEvery = 200 * time.Millisecond
 
+// lag returns the interval of such measurements; 0: there are none.
+func (h *host) lag() time.Duration {
+	if h.own.ReadReplicas.Get() {
+		return lagEvery
+	}
+	return 0
+}
+
 // findShards begins to follow the shards, where the settings say that they are found.
 func (h *host) findShards(p *Proxy) error {
 	every, own := time.Duration(h.own.Refresh.Get())*time.Millisecond, &h.own
-	lag := time.Duration(0)
-	if own.ReadReplicas.Get() {
-		lag = lagEvery
-	}
 	sources := 0
 	for _, given := range []bool{len(own.Cluster.Get()) > 0, len(own.Sentinels.Get()) > 0, own.Product.Get() != ""} {
 		if given {
@@ -239,7 +242,7 @@ func (h *host) findShards(p *Proxy) error {
 	case sources != 1:
 		return errNoShards
 	case len(own.Cluster.Get()) > 0:
-		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Lag: lag,
+		p.finder = topology.New(topology.Options{Seeds: own.Cluster.Get(), Access: p.access, Every: every, Lag: h.lag(),
 			Log: h.log})
 	case len(own.Sentinels.Get()) > 0:
 		masters := own.Masters.Get()
@@ -247,7 +250,7 @@ func (h *host) findShards(p *Proxy) error {
 			return errNoMasters
 		}
 		p.finder = watched{topology.FindSentinel(topology.SentinelOptions{Sentinels: own.Sentinels.Get(), Masters: masters,
-			Owners: topology.EqualRanges(slots.Count, len(masters)), Servers: p.access, Every: every, Lag: lag,
+			Owners: topology.EqualRanges(slots.Count, len(masters)), Servers: p.access, Every: every, Lag: h.lag(),
 			Log: h.log})}
 	default:
 		return h.followProduct(p)

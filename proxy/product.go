@@ -76,14 +76,14 @@ func (h *host) followProduct(p *Proxy) error {
 	}
 	if of.Kind == store.KindCluster {
 		every := time.Duration(h.own.Refresh.Get()) * time.Millisecond
-		p.finder = topology.New(topology.Options{Seeds: of.Seeds, Access: p.access, Every: every, Log: h.log})
+		p.finder = topology.New(topology.Options{Seeds: of.Seeds, Access: p.access, Every: every, Lag: h.lag(), Log: h.log})
 		return nil
-	}
-	if h.own.ReadReplicas.Get() {
-		return errReplicasOfGroups
 	}
 	r.static = topology.NewStatic(of.Slots)
 	p.finder = handed{r.static}
+	if lag := h.lag(); lag > 0 {
+		r.static.MeasureLag(p.access, lag, h.log)
+	}
 	return r.adopt(p, r.first)
 }
 
@@ -158,7 +158,7 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 		groups = append(groups, g)
 	}
 	slices.SortFunc(groups, func(a, b *store.Group) int { return cmp.Compare(a.ID, b.ID) })
-	index := map[string]uint16{}
+	index, replicas := map[string]uint16{}, replicasOf(r.static.Current())
 	var shards []*topology.Shard
 	for _, g := range groups {
 		if g.Primary == "" {
@@ -168,7 +168,11 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 		shard := &topology.Shard{ID: g.ID, Primary: g.Primary}
 		for _, s := range g.Servers {
 			if s.Address != g.Primary {
-				shard.Replicas = append(shard.Replicas, &topology.Replica{Addr: s.Address})
+				replica := replicas[[2]string{g.ID, s.Address}]
+				if replica == nil {
+					replica = &topology.Replica{Addr: s.Address}
+				}
+				shard.Replicas = append(shard.Replicas, replica)
 			}
 		}
 		shards = append(shards, shard)
@@ -193,6 +197,18 @@ func (r *product) adopt(p *Proxy, t *store.Table) error {
 	}
 	p.moves.noteStates(p.states.Swap(states), states)
 	return r.static.Set(shards, owners)
+}
+
+// replicasOf returns the replicas of m by the IDs of their shards and their addresses. A new map shares them, so that
+// their lag stays known.
+func replicasOf(m *topology.Map) map[[2]string]*topology.Replica {
+	all := map[[2]string]*topology.Replica{}
+	for _, s := range m.Shards {
+		for _, r := range s.Replicas {
+			all[[2]string{s.ID, r.Addr}] = r
+		}
+	}
+	return all
 }
 
 // settle has each loop use the current map, and returns when no call by an older one is under way. A call whose reply

@@ -1,6 +1,12 @@
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"spindle/internal/logging"
+)
 
 // EqualRanges gives each of n shards an equal range of slots, in order.
 func EqualRanges(slots, n int) []uint16 {
@@ -14,10 +20,22 @@ func EqualRanges(slots, n int) []uint16 {
 // A Static has Maps that are handed in, from a store or from a file.
 type Static struct {
 	*keeper
+
+	rounds rounds // of MeasureLag
 }
 
 // NewStatic returns a Static whose Map has no shards.
-func NewStatic(slots int) *Static { return &Static{newKeeper(slots)} }
+func NewStatic(slots int) *Static {
+	return &Static{keeper: newKeeper(slots), rounds: newRounds(0, 0, rand.Int64N)}
+}
+
+// MeasureLag measures the replicas' lag at intervals, until Close.
+func (s *Static) MeasureLag(servers Access, interval time.Duration, log *logging.Logger) {
+	s.rounds.measureLag(s.keeper, servers, interval, log)
+}
+
+// Close ends MeasureLag. The last Map stays current.
+func (s *Static) Close() { s.rounds.stop() }
 
 // Set makes a Map from shards and owners. owners has the index in shards of each slot's shard. Both slices belong to
 // the Map afterwards.

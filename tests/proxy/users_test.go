@@ -191,6 +191,38 @@ func TestReplicaReads(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 0)
 	p := startProxy(t, all.shards, "--proxy-read-replicas", "yes")
+	readReplicas(t, p, all.shards)
+}
+
+// TestReplicaReadsOfProducts: the same over the groups of a product, and over a product that is a cluster.
+func TestReplicaReadsOfProducts(t *testing.T) {
+	for _, cluster := range []bool{false, true} {
+		t.Run(fmt.Sprintf("cluster %t", cluster), func(t *testing.T) {
+			t.Parallel()
+			d := startDashboard(t, "folder:"+t.TempDir())
+			var servers []*testkit.Server
+			if cluster {
+				servers = startTier(t, false, 1, 0).shards
+				d.ask("POST", "/v1/products", map[string]any{"name": "shop", "kind": "cluster", "seeds": []string{servers[0].Addr}})
+			} else {
+				servers = startGroups(t, d, true, "crc16", 3, 0).shards
+				for i := range 3 {
+					replica := testkit.Launch(t, testkit.Spec{Redis: true})
+					d.ask("POST", fmt.Sprintf("/v1/products/shop/groups/g%d/servers", i), map[string]any{"address": replica.Addr})
+					servers = append(servers, replica)
+				}
+			}
+			port := testkit.FreePort(t)
+			p := testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append([]string{"--proxy", "--port",
+				fmt.Sprint(port), "--bind", "127.0.0.1", "--proxy-product", "shop", "--proxy-read-replicas", "yes"}, d.store...)})
+			readReplicas(t, p, servers)
+		})
+	}
+}
+
+// readReplicas writes keys, and waits until three replicas among the servers have served reads of them.
+func readReplicas(t *testing.T, p *testkit.Server, servers []*testkit.Server) {
+	t.Helper()
 	var clients []*respclient.Client
 	for range 6 {
 		clients = append(clients, p.Dial())
@@ -201,7 +233,7 @@ func TestReplicaReads(t *testing.T) {
 		}
 	}
 	served := func() (n int) {
-		for _, s := range all.shards {
+		for _, s := range servers {
 			if s.Info("replication")["role"] == "slave" && strings.Contains(s.Info("commandstats")["cmdstat_get"], "calls=") {
 				n++
 			}
