@@ -11,11 +11,11 @@ import (
 	"spindle/proxy/route"
 )
 
-// A call that a server did not run is sent again (proxy.P3), within a bound of tries and of time.
+// A call that a server did not run is sent again (proxy.P3) until proxy-timeout.
 //
 //	reply or event              where to, and when
-//	MOVED                       the server named, at once; the map learns of it
-//	ASK                         the server named, after ASKING, at once
+//	MOVED                       the server named, at once; the map learns of it. After triesMost tries as READONLY
+//	ASK                         the server named, after ASKING, at once. After triesMost tries as READONLY
 //	TRYAGAIN, LOADING,          where the map says, after a pause
 //	MASTERDOWN
 //	READONLY                    the same; the map is read anew
@@ -48,7 +48,7 @@ func (w *worker) after(ms int64, f func()) {
 }
 
 const (
-	triesMost  = 16
+	triesMost  = 16 // more are not counted
 	pauseAgain = 20 // ms before the first of the later tries
 )
 
@@ -64,9 +64,6 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		return true
 	}
 	err := errorOf(p)
-	if c.tries >= triesMost {
-		return false
-	}
 	switch refusal {
 	case scan.Moved, scan.Ask:
 		slot, at, ok := target(err, u.at)
@@ -74,7 +71,7 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 			return false
 		}
 		w.p.count.redirects.Add(1)
-		if w.topology.Find(at) == nil { // only a node that a known one tells of is trusted
+		if c.tries == triesMost || w.topology.Find(at) == nil { // only a node that a known one tells of is trusted
 			w.p.finder.Refresh()
 			return w.again(u, c, err)
 		}
@@ -83,7 +80,7 @@ func (w *worker) refused(u *upstream, c *call, p []byte, refusal scan.Refusal) b
 		}
 		request := bytes.Clone(u.request())
 		again := u.drop()
-		again.tries++
+		again.countTry()
 		if w.breaker(at).isOpen(w.now()) || w.awaitsLibraries(&again, at) || again.s != nil && again.s.isBehind(&again) {
 			w.wait(u.access, again, request, err)
 			return true
@@ -145,7 +142,7 @@ func target(err *protocol.Error, at string) (slot int, address string, ok bool) 
 
 // again has the oldest call of u sent again later. It returns false if that is past the bound.
 func (w *worker) again(u *upstream, c *call, why *protocol.Error) bool {
-	if c.tries >= triesMost || w.now()-c.since > w.p.settings.Timeout.Get() || c.s == nil && c.to == nil {
+	if w.now()-c.since > w.p.settings.Timeout.Get() || c.s == nil && c.to == nil {
 		return false
 	}
 	if c.s != nil && c.s.closed && c.to == nil || u.owner != nil && u.access.private == nil && !c.patient {
@@ -153,10 +150,12 @@ func (w *worker) again(u *upstream, c *call, why *protocol.Error) bool {
 	}
 	request := bytes.Clone(u.request())
 	again := u.drop()
-	again.tries++
+	again.countTry()
 	w.wait(u.access, again, request, why)
 	return true
 }
+
+func (c *call) countTry() { c.tries = min(c.tries+1, triesMost) }
 
 // connection returns the connection to an address that a call is sent on again.
 func (w *worker) connection(a *access, c *call, at string) *upstream {
@@ -192,7 +191,7 @@ func (w *worker) sendAgain(r *resend) {
 		defer c.s.goOn()
 	}
 	w.catchUp()
-	late := c.tries >= triesMost || w.now()-c.since > w.p.settings.Timeout.Get()
+	late := w.now()-c.since > w.p.settings.Timeout.Get()
 	if late || c.s != nil && c.s.closed {
 		w.failCall(nil, &c, why)
 		return
@@ -201,7 +200,7 @@ func (w *worker) sendAgain(r *resend) {
 	at := w.primaryOf(&c)
 	switch held := w.states != nil && w.states.held[int(c.slot)]; {
 	case at == "" || held || w.breaker(at).isOpen(w.now()) || w.awaitsLibraries(&c, at):
-		c.tries++
+		c.countTry()
 		w.wait(r.access, c, r.request, why)
 	case w.source(int(c.slot)) != "" && c.s != nil:
 		c.s.lift(int(c.slot), w.keysIn(r.request), func(err *protocol.Error) {

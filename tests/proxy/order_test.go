@@ -146,6 +146,11 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 			requests: []string{"set k 1", "incr k", "get k"},
 			replies:  "OK 2 2", runs: []string{"set k 1", "incr k", "get k"},
 		},
+		"a call is refused many times": {
+			plan:     map[string][]string{"set k 1": slices.Repeat([]string{loading}, 18)},
+			requests: []string{"set k 1", "set k 1"},
+			replies:  "OK OK", runs: []string{"set k 1", "set k 1"},
+		},
 		"the next call has run": {
 			plan:     map[string][]string{"set k 1": {loading}},
 			requests: []string{"set k 1", "get k", "incr k", "get k"},
@@ -219,7 +224,7 @@ func TestOrderOfRefusedCalls(t *testing.T) {
 			r.listen(t, port)
 			own := testkit.FreePort(t)
 			p := testkit.Launch(t, testkit.Spec{Bare: true, Port: own, Args: []string{"--proxy", "--port", strconv.Itoa(own),
-				"--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}})
+				"--bind", "127.0.0.1", "--proxy-timeout", "60000", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}})
 			c := p.Dial()
 			var requests [][]any
 			for _, request := range test.requests {
