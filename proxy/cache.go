@@ -266,7 +266,7 @@ func (h *hotCache) trim(newest *hotEntry) {
 func (h *hotCache) wrote(w *worker, c *call) {
 	if c.row == 0 {
 		if t, is := c.to.(*executed); is {
-			if slot := t.of.slot(); slot >= 0 {
+			if slot := t.of.slot(); slot >= 0 && slot < firstTarget {
 				h.written[slot].Add(1)
 			}
 			if t.of.any {
@@ -282,7 +282,7 @@ func (h *hotCache) wrote(w *worker, c *call) {
 	switch row := rows[c.row-1]; {
 	case mayChangeAny(row, int(c.slot)):
 		h.all.Add(1)
-	case mayChange(row):
+	case mayChange(row) && c.slot < firstTarget:
 		h.written[c.slot].Add(1)
 	}
 }

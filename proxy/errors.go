@@ -101,6 +101,10 @@ func errNoSamples(event string) *protocol.Error {
 
 func errUnknownNode(id []byte) *protocol.Error { return protocol.Errorf("ERR", "Unknown node %s", id) }
 
+func errNoTarget(name string) *protocol.Error {
+	return protocol.Errorf("ERR", "a rule sends the key to '%s', and the proxy knows no such group, shard or address", name)
+}
+
 func errDenied(rule string) *protocol.Error {
 	return protocol.Errorf("ERR", "the rule '%s' refuses this request", rule)
 }

@@ -191,7 +191,7 @@ func (s *session) awaitsLibraries(row *route.Row, slot int) bool {
 	}
 	if row.Script == route.ByFunction {
 		index := w.indexOf(slot, uint64(s.id))
-		if index < 0 || !(*joining)[w.topology.Shards[index].Primary] {
+		if index < 0 || !(*joining)[w.shard(index).Primary] {
 			return false
 		}
 	} else if !slices.Contains(librarySpecials, row.Special) {

@@ -126,7 +126,7 @@ func mirroredEverywhere(row *route.Row) bool {
 // gone to the client in parts. On the loop.
 func (m *mirror) offer(u *upstream, c *call, p []byte) {
 	rows := m.p.table().Rows()
-	if c.row == 0 || c.slot < 0 || int(c.row) > len(rows) {
+	if c.row == 0 || c.slot < 0 || c.slot >= firstTarget || int(c.row) > len(rows) {
 		return
 	}
 	row := rows[c.row-1]
@@ -160,7 +160,7 @@ func (m *mirror) offerTransaction(u *upstream, s *session, t *transaction, p []b
 		one.slot = max(one.slot, t.requests[i].slot)
 	}
 	one.raw = append(one.raw, execRequest...)
-	if one.row = t.writes; one.slot >= 0 && one.row != nil && !isNothing(p) {
+	if one.row = t.writes; one.slot >= 0 && one.slot < firstTarget && one.row != nil && !isNothing(p) {
 		m.put(one, s.access.id.db, p)
 	}
 }

@@ -205,6 +205,8 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 		tls:   func() *tls.Config { return nil },
 		cache: newHotCache(&h.own), rewriter: &config.Rewriter{Registry: h.registry, File: h.config.File, Log: h.log}}
 	h.registry.Follow(p.cache.voidAll, "proxy-cache-size")
+	h.registry.Follow(p.setDetours, "proxy-rule")
+	p.setDetours()
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
 	}

@@ -284,8 +284,8 @@ func (s *session) isAway() bool {
 	if w.states != nil && w.states.held[s.pinned] {
 		return true
 	}
-	index := w.topology.Owner(s.pinned)
-	return index < 0 || w.topology.Shards[index].Primary != s.pin.at
+	index := w.indexOf(s.pinned, 0)
+	return index < 0 || w.shard(index).Primary != s.pin.at
 }
 
 // moveAway takes a session's pin from a slot that is not where it was. A transaction starts again, a watched key counts

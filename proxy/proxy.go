@@ -44,7 +44,8 @@ type Proxy struct {
 	workers  map[protocol.Loop]*worker
 	tls      func() *tls.Config // for connections to shards; nil result: bare
 	commands atomic.Pointer[route.Table]
-	marked   map[string]string // of the shards whose commands were read; of the goroutine that reads them
+	detours  atomic.Pointer[detours] // nil: no rule has sent keys elsewhere yet
+	marked   map[string]string       // of the shards whose commands were read; of the goroutine that reads them
 
 	mapChanged chan struct{} // holds one token after a change of the map
 	nextID     atomic.Int64

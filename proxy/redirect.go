@@ -227,7 +227,7 @@ func (w *worker) primaryOf(c *call) string {
 		return ""
 	}
 	if index := w.indexOf(int(c.slot), c.number); index >= 0 {
-		return w.topology.Shards[index].Primary
+		return w.shard(index).Primary
 	}
 	return ""
 }

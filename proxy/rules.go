@@ -16,10 +16,12 @@ import (
 	"spindle/proxy/route"
 )
 
-// A rule refuses requests by their user and their keys. It does not change, but for its counts. Any goroutine.
+// A rule refuses requests by their user and their keys, or sends their keys elsewhere. It does not change, but
+// for its counts. Any goroutine.
 //
 //	proxy-rule NAME deny   [user USER] [prefix PREFIX]
 //	proxy-rule NAME rate N [user USER] [prefix PREFIX]
+//	proxy-rule NAME route TARGET [user USER] [prefix PREFIX]
 //
 // proxy.R1. A rule with a prefix concerns requests that name a key with it. One without concerns all requests but
 // those that a client needs to become another user or to end: AUTH, HELLO, RESET, QUIT, EXEC, DISCARD, UNWATCH.
@@ -29,6 +31,7 @@ type rule struct {
 	user    string // "": any
 	prefix  []byte // none: any request
 	deny    bool
+	to      string       // of a route: the target (proxy.R3)
 	rate    int64        // requests a second
 	next    atomic.Int64 // of a rate: when the next request is due, ns of the proxy's clock
 	passed  atomic.Int64
@@ -37,9 +40,14 @@ type rule struct {
 
 // String writes the rule as a line has it, without the directive.
 func (r *rule) String() string {
-	parts := []string{quoted(r.name), "deny"}
-	if !r.deny {
-		parts = append(parts[:1], "rate", strconv.FormatInt(r.rate, 10))
+	parts := []string{quoted(r.name)}
+	switch {
+	case r.deny:
+		parts = append(parts, "deny")
+	case r.to != "":
+		parts = append(parts, "route", quoted(r.to))
+	default:
+		parts = append(parts, "rate", strconv.FormatInt(r.rate, 10))
 	}
 	if r.user != "" {
 		parts = append(parts, "user", quoted(r.user))
@@ -61,7 +69,8 @@ func quoted(text string) string {
 }
 
 var (
-	errRuleForm = errors.New("a rule is: NAME deny | NAME rate N, then perhaps user USER and prefix PREFIX")
+	errRuleForm = errors.New("a rule is: NAME deny | NAME rate N | NAME route TARGET, then perhaps user USER " +
+		"and prefix PREFIX")
 	errRuleName = errors.New("a rule cannot have that name")
 )
 
@@ -103,6 +112,12 @@ func parseRule(args []string) (r *rule, rest []string, err error) {
 	case "deny":
 		r.deny = true
 		args = args[2:]
+	case "route":
+		if len(args) < 3 || args[2] == "" || args[2] == "user" || args[2] == "prefix" {
+			return nil, nil, errRuleForm
+		}
+		r.to = args[2]
+		args = args[3:]
 	case "rate":
 		if len(args) < 3 {
 			return nil, nil, errRuleForm
@@ -140,14 +155,14 @@ func ruleLines(rules []*rule) (lines []string) {
 func (s *session) breaks(rules []*rule, args [][]byte) *protocol.Error {
 	pl := &s.w.plan
 	for _, r := range rules {
-		if !r.concerns(s, pl, args) {
+		if r.to != "" && !pl.Row.Keyed() || !r.concerns(s, pl, args) {
 			continue
 		}
 		if r.deny {
 			r.refused.Add(1)
 			return errDenied(r.name)
 		}
-		if !r.allow(s.w.clock) {
+		if r.to == "" && !r.allow(s.w.clock) {
 			r.refused.Add(1)
 			return errTooMany(r.name, r.rate)
 		}

@@ -11,12 +11,12 @@ import (
 // TestRules: what CONFIG GET shows is read as the same rules. Lines of a file add up. Wrong rules are refused.
 func TestRules(t *testing.T) {
 	first, err := parseRules([]string{"no-tmp", "deny", "prefix", "a b:", "slow", "rate", "5", "user", "batch", "all",
-		"deny"}, nil, setting.FromFile)
+		"deny", "far", "route", "10.0.0.1:6379", "prefix", "far:"}, nil, setting.FromFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := formatRules(first)
-	if want := `no-tmp deny prefix "a b:" slow rate 5 user batch all deny`; text != want {
+	if want := `no-tmp deny prefix "a b:" slow rate 5 user batch all deny far route 10.0.0.1:6379 prefix far:`; text != want {
 		t.Errorf("%s; want %s", text, want)
 	}
 	args, err := setting.SplitArgs(text)
@@ -29,13 +29,14 @@ func TestRules(t *testing.T) {
 		t.Errorf("read again: %s, %v", formatRules(again), err)
 	}
 	more, err := parseRules([]string{"more", "rate", "1"}, first, setting.FromFileMore)
-	if err != nil || len(more) != 4 {
+	if err != nil || len(more) != 5 {
 		t.Errorf("a further line: %s, %v", formatRules(more), err)
 	}
 	if none, err := parseRules([]string{""}, first, setting.FromCommand); err != nil || len(none) != 0 {
 		t.Errorf("no rules: %s, %v", formatRules(none), err)
 	}
 	for _, bad := range []string{"a", "a permit", "a rate", "a rate 0", "a rate x", "a deny prefix", "user deny",
+		"a route", "a route prefix x", `a route "" prefix x`,
 		"a deny a deny",
 		`a deny user ""`} {
 		args, err := setting.SplitArgs(bad)

@@ -19,6 +19,10 @@ func (p *Proxy) Serve(b *protocol.Batch) {
 	if now := p.finder.Current(); now != w.topology {
 		w.use(now)
 	}
+	if now := p.detours.Load(); now != w.detours {
+		w.detours = now
+		w.use(w.topology)
+	}
 	w.readClock()
 	w.rules = p.settings.Rules.Get()
 	s.reply = b.Reply
@@ -65,6 +69,9 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 	s.epoch = s.w.epoch
 	w := s.w
 	pl := &w.plan
+	if w.detours != nil {
+		pl.Detours = w.detoursOf(s.user())
+	}
 	w.p.table().Plan(q.Args, pl)
 	w.p.count.requests.Add(1)
 	if pl.Err != nil {
@@ -112,7 +119,7 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		return s.liftAndForward(q, raw)
 	}
 	if pl.Class == route.Forward && s.pin == nil && s.tx == nil && s.sub == nil && s.caching == nil { // the usual case
-		if w.p.cache.isOn() && pl.Row.Name == "get" && s.fromCache(q.Args[1], pl.Slot) {
+		if w.p.cache.isOn() && pl.Row.Name == "get" && pl.Slot < firstTarget && s.fromCache(q.Args[1], pl.Slot) {
 			return true
 		}
 		return s.forward(pl.Slot, raw)
@@ -203,7 +210,10 @@ func (s *session) refuse(err *protocol.Error) {
 
 // indexOf returns the shard of a slot, and some shard if the slot is -1. It returns -1 if there is none.
 func (w *worker) indexOf(slot int, some uint64) int {
-	if slot >= 0 {
+	switch {
+	case slot >= firstTarget:
+		return w.targets[slot-firstTarget]
+	case slot >= 0:
 		return w.topology.Owner(slot)
 	}
 	if n := len(w.topology.Shards); n > 0 {
@@ -220,6 +230,8 @@ func (s *session) upstream(slot int) (*upstream, *protocol.Error) {
 		index = s.w.anyIndex(index)
 	case slot < 0:
 		return nil, errNoShard
+	case index < 0 && slot >= firstTarget:
+		return nil, errNoTarget(s.w.detours.targets[slot-firstTarget])
 	case index < 0:
 		return nil, errNoSlot
 	}
@@ -244,7 +256,7 @@ func (w *worker) anyIndex(from int) int {
 func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 	u := s.access.shard(s, index)
 	if u == nil {
-		return nil, errNoPrimary(s.w.topology.Shards[index].ID)
+		return nil, errNoPrimary(s.w.shard(index).ID)
 	}
 	if u.state != up {
 		if b := s.w.breaker(u.at); b.isOpen(s.w.now()) {
@@ -261,7 +273,7 @@ func (s *session) upstreamOf(index int) (*upstream, *protocol.Error) {
 func (s *session) forward(slot int, raw []byte) bool {
 	u, err := s.upstream(slot)
 	if w := s.w; w.p.settings.ReadReplicas.Get() && slot >= 0 && w.plan.Row.Readonly && s.access.private == nil {
-		if index := w.topology.Owner(slot); index >= 0 {
+		if index := w.indexOf(slot, 0); index >= 0 {
 			if r := s.access.reader(s, index); r != nil {
 				u, err = r, nil
 			}
@@ -302,7 +314,7 @@ func (w *worker) isSilent(slot int, some uint64) bool {
 	if index < 0 {
 		return false
 	}
-	at := w.topology.Shards[index].Primary
+	at := w.shard(index).Primary
 	return at != "" && w.breaker(at).silent
 }
 

@@ -44,8 +44,12 @@ type worker struct {
 	buffers [][]byte
 	plan    route.Plan
 	rules   []*rule // as of the batch; nil: none
-	keys    []int   // scratch memory of rules
-	scratch []byte  // a request that has to be made
+	detours *detours
+	targets []int             // by target: the index of its shard; -1: there is none
+	extras  []*topology.Shard // targets that are not in the map; their indexes follow its shards'
+	byUser  map[string][]route.Detour
+	keys    []int  // scratch memory of rules
+	scratch []byte // a request that has to be made
 }
 
 // An identity is what a shard's connection is opened with.
@@ -160,11 +164,11 @@ func (a *access) shard(s *session, index int) *upstream {
 	w := a.w
 	if a.of != w.topology {
 		a.of = w.topology
-		a.byShard = make([][]*upstream, len(a.of.Shards))
+		a.byShard = make([][]*upstream, len(a.of.Shards)+len(w.extras))
 	}
 	ups := a.byShard[index]
 	if ups == nil {
-		at := w.topology.Shards[index].Primary
+		at := w.shard(index).Primary
 		if at == "" {
 			return nil
 		}
@@ -178,7 +182,7 @@ func (a *access) shard(s *session, index int) *upstream {
 // Sessions spread over the replicas.
 func (a *access) reader(s *session, index int) *upstream {
 	w := a.w
-	replicas := w.topology.Shards[index].Replicas
+	replicas := w.shard(index).Replicas
 	limit := time.Duration(w.p.settings.ReplicaLag.Get()) * time.Millisecond
 	for i := range replicas {
 		r := replicas[(int(s.id)+i)%len(replicas)]
@@ -461,6 +465,7 @@ func (w *worker) catchUp() {
 // use has the worker route by m.
 func (w *worker) use(m *topology.Map) {
 	w.topology, w.states = m, w.p.states.Load()
+	w.aim()
 	w.epoch++
 	w.release()
 	for a := range w.eachAccess() {
@@ -556,12 +561,13 @@ func (a *access) closeUnused() {
 
 // isNamed reports whether the map has a server that the access may have to connect to.
 func (a *access) isNamed(at string) bool {
-	return slices.ContainsFunc(a.w.topology.Shards, func(s *topology.Shard) bool {
+	has := func(s *topology.Shard) bool {
 		if a.id.replica {
 			return slices.ContainsFunc(s.Replicas, func(r *topology.Replica) bool { return r.Addr == at })
 		}
 		return s.Primary == at
-	})
+	}
+	return slices.ContainsFunc(a.w.topology.Shards, has) || slices.ContainsFunc(a.w.extras, has)
 }
 
 func (w *worker) takeBuffer() []byte {

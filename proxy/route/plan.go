@@ -1,6 +1,8 @@
 package route
 
 import (
+	"bytes"
+
 	"spindle/internal/ascii"
 	"spindle/internal/slots"
 	"spindle/protocol"
@@ -16,10 +18,29 @@ type Plan struct {
 	Blocks   bool            // the call may wait for data, so Class is Pinned
 	Err      *protocol.Error // the reply to the client
 
+	// Detours are the caller's. They hold for all keys of later calls, but not for channels.
+	Detours []Detour
+
 	keySlots []uint16 // for a Split: the slot of each key
 	step     int      // for a Split: the number of arguments per key
 	scratch  []int
 	groups   grouping
+}
+
+// A Detour sends the keys that begin with Prefix to Slot, which is none of the Hasher's. Of several, the first counts.
+type Detour struct {
+	Prefix []byte
+	Slot   int
+}
+
+// slotOf returns the slot of a key.
+func (t *Table) slotOf(key []byte, detours []Detour) int {
+	for i := range detours {
+		if bytes.HasPrefix(key, detours[i].Prefix) {
+			return detours[i].Slot
+		}
+	}
+	return t.Hasher.Slot(key)
 }
 
 // Plan decides where a call is sent. args has at least the command's name.
@@ -50,7 +71,7 @@ func (t *Table) Plan(args [][]byte, p *Plan) {
 	p.Row, p.Class, p.Special, p.Slot, p.KeyCount, p.Blocks, p.Err = row, row.Class, row.Special, -1, 0, false, row.refuse
 	switch row.shape {
 	case oneKey:
-		p.Slot, p.KeyCount = t.Hasher.Slot(args[1]), 1
+		p.Slot, p.KeyCount = t.slotOf(args[1], p.Detours), 1
 		p.Blocks = row.Class == Pinned && row.Blocking
 	case keyless:
 	case splitKeys:
@@ -67,13 +88,17 @@ func (t *Table) planKeys(args [][]byte, p *Plan) {
 		return
 	}
 	p.Blocks = row.Class == Pinned && row.Blocking
+	detours := p.Detours
+	if row.PubSub {
+		detours = nil
+	}
 	if row.shape == streams && !waits(args) {
 		p.Class, p.Blocks = Forward, false
 	}
 	if row.custom != plain {
 		p.scratch = t.AppendKeys(p.scratch[:0], row, args)
 		for _, at := range p.scratch {
-			p.addKey(t.Hasher.Slot(args[at]))
+			p.addKey(t.slotOf(args[at], detours))
 		}
 		if row.custom == customSort && p.Err == nil {
 			t.checkSort(args, p)
@@ -87,7 +112,7 @@ func (t *Table) planKeys(args [][]byte, p *Plan) {
 			break
 		}
 		for at := first; f == someAre && at <= last; at += s.step {
-			p.addKey(t.Hasher.Slot(args[at]))
+			p.addKey(t.slotOf(args[at], detours))
 		}
 	}
 }
@@ -117,7 +142,7 @@ func (t *Table) planSplit(args [][]byte, p *Plan) {
 	p.groups.first = first
 	one := true
 	for at := first; at <= last; at += s.step {
-		slot := t.Hasher.Slot(args[at])
+		slot := t.slotOf(args[at], p.Detours)
 		p.keySlots = append(p.keySlots, uint16(slot))
 		one = one && slot == int(p.keySlots[0])
 	}
