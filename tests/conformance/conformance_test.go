@@ -253,16 +253,16 @@ func TestReportKeepsTheOther(t *testing.T) {
 		}
 		return string(text)
 	}
-	run(older, "first")
-	run(newer, "second")
-	page := run(older, "third")
-	if strings.Contains(page, "first") || !strings.Contains(page, "second") || !strings.Contains(page, "third") {
+	run(older, "run 1")
+	run(newer, "run 2")
+	page := run(older, "run 3")
+	if strings.Contains(page, "run 1") || !strings.Contains(page, "run 2") || !strings.Contains(page, "run 3") {
 		t.Errorf("one section too many or too few:\n%s", page)
 	}
 	if strings.Index(page, newer.heading()) > strings.Index(page, older.heading()) || strings.Count(page, "## ") < 8 {
 		t.Errorf("not in order, or not whole:\n%s", page)
 	}
-	if again := run(older, "third"); again != page {
+	if again := run(older, "run 3"); again != page {
 		t.Errorf("the same run writes another page:\n%s", again)
 	}
 }

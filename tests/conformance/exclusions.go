@@ -33,6 +33,7 @@ var classes = []class{
 	{"one-server", false, false, "asks about a single server, or sets it up: refused by name, or another shard answers"},
 	{"proxy-later", true, false, "needs a command that the proxy does not serve yet"},
 	{"since-7.4", false, true, "7.4 changed it against 7.0, and spindle follows 7.4"},
+	{"newer", false, true, "newer servers changed it against 7.4, and spindle follows them"},
 }
 
 // An exclusion is one line of exclusions.txt.
