@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -753,10 +754,10 @@ func TestUncheckedStore(t *testing.T) {
 	server.WithoutSums()
 	r := opened(t, server)
 	c := contents(1, 3)
-	reads := 0
+	var reads atomic.Int64 // parts are read at the same time
 	server.Before(func(_ int, q *http.Request) *s3test.Fault {
 		if q.Method == http.MethodGet && strings.Contains(q.URL.Path, "/parts/") {
-			if reads++; reads == 2 {
+			if reads.Add(1) == 2 {
 				key := strings.TrimPrefix(q.URL.Path, "/"+s3test.Bucket+"/")
 				server.Change(key, func(b []byte) []byte { b[0] ^= 1; return b })
 			}
