@@ -699,3 +699,64 @@ func TestRouteWithoutIncrements(t *testing.T) {
 	}
 	s.close()
 }
+
+// TestBackupIsNotAppendedTo: a server starts on a sealed backup, whose files are also files of the server that made it.
+// The new server's writes go to another file. Once they went to the first server's log too.
+func TestBackupIsNotAppendedTo(t *testing.T) {
+	d := faulty.New(1)
+	begin := func(dir string) *server {
+		s := newServer(t, d)
+		s.set.Fsync.Set(Always)
+		s.set.Percentage.Set(0)
+		if dir != "" {
+			s.aof.folder = &folder{disk: d, root: dir, dir: dir, name: "appendonly.aof"}
+			s.aof.w.move(s.aof.folder)
+		}
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	steps := func(s *server, from, to int) {
+		for i := from; i <= to; i++ {
+			turn := s.step(i)
+			s.waitFor("the disk", func() bool { return !s.gate.Holds(turn) })
+		}
+	}
+	s := begin("")
+	steps(s, 1, 3)
+	s.Do(func() {
+		if err := s.aof.startBackup(false); err != nil {
+			t.Error(err)
+		}
+	})
+	s.waitFor("the base", func() bool { return s.aof.backup.state == backupIncrementing && len(s.aof.backup.files) > 0 })
+	steps(s, 4, 6)
+	s.Do(func() {
+		if _, err := s.aof.sealBackup(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.waitFor("SEAL", func() bool { return s.aof.backup.state == backupSealed })
+	steps(s, 7, 9)
+	dir, err := filepath.Abs("backupdir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := begin(dir)
+	steps(other, 7, 8)
+	other.close()
+	other = begin(dir)
+	steps(other, 9, 10)
+	if n, err := other.state(); err != nil || n != 10 {
+		t.Errorf("the backup's server: step %d of 10, %v", n, err)
+	}
+	other.close()
+	d = d.Crash()
+	s.close()
+	s = begin("")
+	if n, err := s.state(); err != nil || n != 9 {
+		t.Errorf("the first server: step %d of 9, %v", n, err)
+	}
+	s.close()
+}

@@ -38,15 +38,18 @@ func (l *Log) Open(found Loaded) error {
 		}
 		changed = true
 	}
-	name, fresh := "", false
-	if n := len(m.incrs); n > 0 {
+	name, fresh, shared := "", false, false
+	if n := len(m.incrs); n > 0 { // a backup's last increment is another server's file too
+		shared, _ = f.disk.Shared(f.path(m.incrs[n-1].name)) // an error comes again when the file is opened
+	}
+	if n := len(m.incrs); n > 0 && !shared {
 		name = m.incrs[n-1].name
 		l.parts.Log.Notice("Opening AOF incr file %s on server start", name)
 	} else {
 		taken, _ := f.readHistory()
 		incr := f.nextIncr(m, taken)
 		name, changed, fresh = incr.name, true, true
-		m.incrs, m.incrSeq = []part{incr}, incr.seq
+		m.incrs, m.incrSeq = append(m.incrs, incr), incr.seq
 		l.parts.Log.Notice("Creating AOF incr file %s on server start", name)
 	}
 	file, err := w.openIncr(name, fresh)

@@ -30,6 +30,8 @@ type System interface {
 	Mkdir(name string, mode fs.FileMode) error
 	// Size returns the file's length.
 	Size(name string) (int64, error)
+	// Shared reports whether a file has several names. Its content then belongs to all of them.
+	Shared(name string) (bool, error)
 	// ReadDir returns the names in a folder, in order.
 	ReadDir(name string) ([]string, error)
 	// SyncDir makes the names in a folder survive a power cut.
@@ -94,6 +96,12 @@ func (system) Size(name string) (int64, error) {
 		return 0, err
 	}
 	return stat.Size(), nil
+}
+
+func (system) Shared(name string) (bool, error) {
+	var stat unix.Stat_t
+	err := unix.Stat(name, &stat)
+	return stat.Nlink > 1, err
 }
 
 func (system) ReadDir(name string) (names []string, err error) {

@@ -373,6 +373,26 @@ func (d *Disk) Size(name string) (int64, error) {
 	return 0, notThere("stat", name)
 }
 
+// Shared implements disk.System.
+func (d *Disk) Shared(name string) (bool, error) {
+	name = filepath.Clean(name)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, names := d.names[name], 0
+	if d.off {
+		return false, d.refusal("stat", name, &Fault{})
+	}
+	if n == nil {
+		return false, notThere("stat", name)
+	}
+	for _, other := range d.names {
+		if other == n {
+			names++
+		}
+	}
+	return names > 1, nil
+}
+
 func (d *Disk) ReadDir(name string) (names []string, err error) {
 	name = filepath.Clean(name)
 	d.mu.Lock()
