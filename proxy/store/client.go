@@ -38,6 +38,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	self     Proxy
+	begun    int64 // the revision at which Register wrote the registration
 	revision int64 // the revision of the registration in the store; 0 means unknown
 	confirm  int64 // the newest revision to confirm
 	wake     chan struct{}
@@ -190,7 +191,7 @@ func (c *Client) Register(ctx context.Context, info Proxy) error {
 	}
 	kept, release := context.WithCancel(ctx)
 	c.mu.Lock()
-	c.self, c.revision, c.release = info, revision, release
+	c.self, c.begun, c.revision, c.release = info, revision, revision, release
 	c.mu.Unlock()
 	c.keepers.Go(func() { c.keepPresence(kept, info) })
 	c.keepers.Go(func() { c.keepConfirming(kept) })
@@ -324,12 +325,21 @@ func (c *Client) reconcile(ctx context.Context, key string, self Proxy, because 
 		return e.Revision, because // the entry will be overwritten
 	}
 	switch {
+	case there.Instance != self.Instance && c.isEarlier(e, &there):
+		return e.Revision, because // the entry will be overwritten
 	case there.Instance != self.Instance:
 		return 0, ErrReplaced // Unregister must not remove the other one's
 	case there.Confirmed == self.Confirmed:
 		return e.Revision, nil
 	}
 	return e.Revision, because
+}
+
+// isEarlier reports whether a registration is that of a process before this one. A restored store may have it again.
+func (c *Client) isEarlier(e Entry, there *Proxy) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return e.Revision < c.begun && there.Started.Before(c.self.Started)
 }
 
 func (c *Client) known() int64 {

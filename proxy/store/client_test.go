@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spindle/tests/testkit"
 )
@@ -409,12 +410,21 @@ func testRestore(t *testing.T, s Store, save func() (restore func())) {
 			return nil
 		})
 	}
+	// A second proxy begins again after the backup, under the same ID.
+	started := time.Now().UTC()
+	commit(t, s, Write{Key: "/s/shop/proxies/p2",
+		Value: encode(t, &Proxy{ID: "p2", Instance: "before", Started: started.Add(-time.Hour)})})
 	restore, last := save(), int64(0)
+	second := NewClient(s, "/s", "shop", problems.warn)
+	second.Follow(ctx)
 	for range 200 {
 		last = commit(t, s, shop(t)[3])
 	}
 	c.Confirm(next(t, tables, last).Revision)
 	awaits(last)
+	if err := second.Register(ctx, Proxy{ID: "p2", Started: started}); err != nil {
+		t.Fatal(err)
+	}
 	restore()
 	now := commit(t, s, Write{Key: "/s/shop/slots", Value: encode(t, &Slots{Slots: 16384,
 		Ranges: []Range{{From: 0, To: 16383, Group: "a", State: Prepare, Target: "b"}}})})
@@ -437,5 +447,19 @@ func testRestore(t *testing.T, s Store, save func() (restore func())) {
 	}
 	if err := problems.has("gone back"); err != nil {
 		t.Error(err)
+	}
+	testkit.Until(t, limit, "the second proxy's registration", func() error {
+		var p Proxy
+		e, err := s.Get(ctx, "/s/shop/proxies/p2")
+		if err == nil {
+			err = Decode(e, &p)
+		}
+		if err == nil && p.Instance == "before" {
+			err = errors.New("it is that of the process before")
+		}
+		return err
+	})
+	if problems.has(ErrReplaced.Error()) == nil {
+		t.Error("a proxy counts as replaced by a process before it")
 	}
 }
