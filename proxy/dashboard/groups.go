@@ -189,13 +189,26 @@ func masterName(product, group string) string {
 
 // checkNew refuses new servers of a group that are already there, also under another address. Then two groups would
 // have one server, or a group would have one twice. A move between them would take a key at its target for a newer copy
-// of the same key, and remove it.
+// of the same key, and remove it. If the groups are of two products, a move in one takes the keys of the other.
 func (d *Dashboard) checkNew(ctx context.Context, m *model, fresh []store.Server) error {
 	of, addresses := map[string]string{}, []string{}
-	for _, g := range m.sorted() {
-		for _, s := range g.Servers {
-			of[s.Address] = "a server of group " + g.ID
-			addresses = append(addresses, s.Address)
+	names, err := d.products(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		product, in := m, ""
+		if name != m.product.Name {
+			if product, err = d.load(ctx, name); err != nil {
+				continue // it is damaged, or was deleted
+			}
+			in = " of product " + name
+		}
+		for _, g := range product.sorted() {
+			for _, s := range g.Servers {
+				of[s.Address] = "a server of group " + g.ID + in
+				addresses = append(addresses, s.Address)
+			}
 		}
 	}
 	for _, s := range fresh {

@@ -47,7 +47,24 @@ func TestOneServerTwice(t *testing.T) {
 	d := begin(t, patient)
 	one, again, other := fake(t, asOne), fake(t, asOne), fake(t, primaryOnly)
 	groupsAt(t, d, one, other)
+	foreign := fake(t, primaryOnly)
+	var writes []store.Write
+	for key, v := range map[string]store.Checked{
+		"product":  &store.Product{Name: "b", Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384},
+		"groups/g": &store.Group{ID: "g", Primary: foreign.address, Servers: []store.Server{{Address: foreign.address}}},
+	} {
+		value, err := store.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, store.Write{Key: "/spindle/b/" + key, Value: value})
+	}
+	if _, err := d.store.Commit(t.Context(), nil, writes); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct{ path, body string }{
+		{"/groups", `{"id":"g2","primary":"` + foreign.address + `"}`},
+		{"/groups/g0/servers", `{"address":"` + foreign.address + `"}`},
 		{"/groups", `{"id":"g2","primary":"` + one.address + `"}`},
 		{"/groups", `{"id":"g2","primary":"` + again.address + `"}`},
 		{"/groups", `{"id":"g2","primary":"` + again.address + `","servers":[{"address":"` + other.address + `"}]}`},
