@@ -28,11 +28,11 @@ import (
 // A watch reads the revision 20 times a second. There is no history: a watch from an old revision begins with a Reset.
 type Folder struct{ dir string }
 
-// poll is the interval at which a watch reads the revision. lockWait is the time limit for getting the lock.
-const (
-	poll     = 50 * time.Millisecond
-	lockWait = 5 * time.Second
-)
+// poll is the interval at which a watch reads the revision.
+const poll = 50 * time.Millisecond
+
+// lockWait is the time limit for getting the lock. Tests raise it.
+var lockWait = 5 * time.Second
 
 // maxName is the maximum length of a key's last part as the name of a file: the file system's, less that of ".new".
 const maxName = 255 - 4

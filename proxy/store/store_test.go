@@ -19,7 +19,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Waiting(m) }
+func TestMain(m *testing.M) {
+	lockWait = limit // a busy host keeps the lock for longer
+	testkit.Waiting(m)
+}
 
 // limit is the time limit for anything that a test waits for.
 var limit = testkit.Slowly(60 * time.Second)
