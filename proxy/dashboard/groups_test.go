@@ -293,3 +293,34 @@ func TestPromoteBesideAChange(t *testing.T) {
 		t.Errorf("%+v, %v", m.groups["g0"], err)
 	}
 }
+
+// TestJoinAtAnOldAddress: a node of another cluster has the address of a node that is gone. It does not join, because
+// the two clusters would become one.
+func TestJoinAtAnOldAddress(t *testing.T) {
+	d := begin(t, patient)
+	nodes, ready := make([]*fakeServer, 3), make(chan struct{})
+	for i := range nodes {
+		nodes[i] = fake(t, func(_ *fakeServer, words []string) string {
+			<-ready
+			switch text := strings.Join(words, " "); {
+			case words[0] == "INFO":
+				return bulk("role:master\r\ncluster_enabled:1\r\n")
+			case text == "CLUSTER NODES" && i == 2:
+				return strings.Replace(nodesText(nodes, i, "0-99", "", ""), nodeIDs[2], strings.Repeat("d", 40), 1)
+			case text == "CLUSTER NODES":
+				return nodesText(nodes, i, "0-99", "100-16383", "")
+			}
+			return ""
+		})
+	}
+	close(ready)
+	put(t, d, "product", &store.Product{Name: "a", Kind: store.KindCluster, Hash: store.HashCRC16, Slots: 16384,
+		Seeds: []string{nodes[0].address}})
+	body := `{"address":"` + nodes[2].address + `"}`
+	if code, text := post(t, d, "POST", "/groups/"+nodeIDs[0]+"/servers", body); code != "not_empty" {
+		t.Errorf("%s", text)
+	}
+	if got := append(nodes[0].asked("MEET"), nodes[2].asked("REPLICATE")...); got != nil {
+		t.Errorf("a node is told %v", got)
+	}
+}

@@ -60,7 +60,8 @@ func (d *Dashboard) createShard(ctx context.Context, m *model, o *newGroup) (any
 	return d.groupView(ctx, m, primary.id)
 }
 
-// meet joins an empty node to the cluster, and waits until both see each other.
+// meet joins an empty node to the cluster, and waits until both see each other. A node that the cluster knows already
+// does not have to be empty. It is known by its ID: another node may have had its address.
 func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
@@ -69,25 +70,25 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 		return err
 	}
 	defer fresh.close()
-	if v.node(address) == nil {
-		fields, err := fresh.info()
-		if err != nil {
-			return err
-		}
-		var look ServerView
-		look.fill(fields)
-		nodes := []*clusterNode{}
-		if fields["cluster_enabled"] == "1" {
-			if nodes, err = fresh.nodesOf(); err != nil {
-				return err
-			}
-		}
-		switch {
-		case fields["cluster_enabled"] != "1":
-			return failed(http.StatusConflict, "wrong_server", "%s is no node of a cluster: see its cluster-enabled", address)
-		case look.Keys > 0 || len(nodes) != 1 || len(nodes[0].slots) > 0:
-			return failed(http.StatusConflict, "not_empty", "%s holds keys or slots, or knows other nodes", address)
-		}
+	fields, err := fresh.info()
+	if err != nil {
+		return err
+	}
+	if fields["cluster_enabled"] != "1" {
+		return failed(http.StatusConflict, "wrong_server", "%s is no node of a cluster: see its cluster-enabled", address)
+	}
+	there, err := fresh.nodesOf()
+	if err != nil {
+		return err
+	}
+	mine := myself(there)
+	if mine == nil {
+		return fmt.Errorf("%s does not name itself in CLUSTER NODES", address)
+	}
+	var look ServerView
+	look.fill(fields)
+	if v.node(mine.id) == nil && (look.Keys > 0 || len(there) != 1 || len(mine.slots) > 0) {
+		return failed(http.StatusConflict, "not_empty", "%s holds keys or slots, or knows other nodes", address)
 	}
 	member, err := d.dialer.open(ctx, v.seen)
 	if err != nil {
@@ -97,14 +98,6 @@ func (d *Dashboard) meet(ctx context.Context, v *clusterView, address string) er
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
-	}
-	there, err := fresh.nodesOf()
-	if err != nil {
-		return err
-	}
-	mine := myself(there)
-	if mine == nil {
-		return fmt.Errorf("%s does not name itself in CLUSTER NODES", address)
 	}
 	if _, err := member.ask("CLUSTER", "MEET", host, port, mine.bus); err != nil {
 		return err
