@@ -16,6 +16,7 @@ import (
 	"spindle/bgsave"
 	"spindle/bgsave/rdb"
 	"spindle/internal/disk"
+	"spindle/protocol"
 )
 
 // A Past is a log whose files are read to restore the data set of an earlier moment. A server may write to the log
@@ -184,6 +185,7 @@ type Route struct {
 	Offset int64     // of the history, at the cut
 	Last   time.Time // the second of the last effect, from the log's annotations; zero: unknown
 	Skips  []string  // why later bases cannot be used
+	Moves  []string  // names of the moves of slots to the server that are under way at the cut
 }
 
 // A NoRouteError says why the data set of a moment cannot be restored, and which moments can.
@@ -268,7 +270,7 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 		if within {
 			limit = m.Offset - in.offset
 		}
-		cut, last, reached, err := p.scan(ctx, in.name, limit, m)
+		cut, last, reached, err := p.scan(ctx, in.name, limit, m, r.follow)
 		if damaged := (*damagedError)(nil); errors.As(err, &damaged) {
 			return nil, damaged.Error(), nil
 		}
@@ -295,6 +297,36 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 			r.Last.Format(time.DateTime), time.UnixMilli(next.fromMs).Format(time.DateTime)), nil
 	}
 	return r, "", nil
+}
+
+// follow notes which moves of slots to the server begin and end (slotmove.T3).
+func (r *Route) follow(args [][]byte) {
+	is := func(i int, word string) bool { return strings.EqualFold(string(args[i]), word) }
+	if len(args) < 4 || !is(0, "CLUSTER") || !is(1, "SYNCSLOTS") {
+		return
+	}
+	name := ""
+	for i := 3; i+1 < len(args); i++ {
+		if is(i, "NAME") {
+			name = string(args[i+1])
+		}
+	}
+	switch {
+	case is(2, "ESTABLISH"):
+		r.Moves = append(r.Moves, name)
+	case is(2, "FINISH"):
+		r.Moves = slices.DeleteFunc(r.Moves, func(other string) bool { return other == name })
+	}
+}
+
+// ends returns the commands that end the moves under way. Without them a node that owns the slots by now would take the
+// keys that have come for all of them.
+func (r *Route) ends() (p []byte) {
+	for _, name := range r.Moves {
+		p = protocol.AppendCommand(p, [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("FINISH"), []byte("STATE"),
+			[]byte("FAILED"), []byte("NAME"), []byte(name), []byte("MESSAGE"), []byte("Restored to a moment of the move")})
+	}
+	return p
 }
 
 // after returns the increment that begins the next stretch, after the stretch that ends with last. It returns nil if
@@ -355,9 +387,9 @@ func (e *damagedError) Error() string {
 
 // scan reads an increment, up to limit bytes or up to the moment. cut is the offset where it stops, after a whole unit.
 // last is the second of the last annotation before the cut, or 0. reached means that the bytes after the cut are later
-// than the moment.
-func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cut, last int64, reached bool,
-	err error) {
+// than the moment. It calls see with each command before the cut.
+func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment, see func(args [][]byte)) (cut, last int64,
+	reached bool, err error) {
 	f, err := p.folder.disk.Open(p.folder.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return 0, 0, false, err
@@ -369,7 +401,11 @@ func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment) (cu
 		s.until = m.Second
 	}
 	for {
-		_, err = s.next()
+		var batch commands
+		batch, err = s.next()
+		for _, args := range batch {
+			see(args)
+		}
 		last = max(last, s.second)
 		switch {
 		case ctx.Err() != nil:
@@ -437,11 +473,11 @@ func (p *Past) Write(ctx context.Context, r *Route, into string) (err error) {
 			file = part{to.incrName(int64(i)), int64(i)}
 		}
 		made = append(made, to.path(file.name))
-		limit := int64(math.MaxInt64)
+		limit, end := int64(math.MaxInt64), []byte(nil)
 		if i == len(r.Incrs) {
-			limit = r.Cut
+			limit, end = r.Cut, r.ends()
 		}
-		if err := p.copyTo(ctx, name, to.path(file.name), limit); err != nil {
+		if err := p.copyTo(ctx, name, to.path(file.name), limit, end); err != nil {
 			return err
 		}
 		if i == 0 {
@@ -460,8 +496,8 @@ func (p *Past) Write(ctx context.Context, r *Route, into string) (err error) {
 	return d.SyncDir(into)
 }
 
-// copyTo copies a file, or its beginning. A whole file is linked if that is possible.
-func (p *Past) copyTo(ctx context.Context, name, to string, limit int64) error {
+// copyTo copies a file, or its beginning, and appends end. A whole file is linked if that is possible.
+func (p *Past) copyTo(ctx context.Context, name, to string, limit int64, end []byte) error {
 	d, from := p.folder.disk, p.folder.path(name)
 	if limit == math.MaxInt64 && d.Link(from, to) == nil {
 		return nil
@@ -478,6 +514,9 @@ func (p *Past) copyTo(ctx context.Context, name, to string, limit int64) error {
 	n, err := io.Copy(struct{ io.Writer }{out}, io.LimitReader(contextReader{ctx, in}, limit))
 	if err == nil && limit != math.MaxInt64 && n < limit {
 		err = fmt.Errorf("%s has become shorter", from)
+	}
+	if err == nil && len(end) > 0 {
+		_, err = out.Write(end)
 	}
 	if err == nil {
 		err = out.Sync()

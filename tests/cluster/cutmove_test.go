@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"spindle/tests/testkit"
+)
+
+// TestRestoreInAMove: a node is put back to a moment at which half of the keys of a move had come. By now it owns the
+// slots, and nodes.conf says so. None of these keys is there, also after one more start. The keys of before are.
+func TestRestoreInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--appendonly", "yes", "--aof-keep-history", "1h", "--appendfsync",
+		"always"}, testkit.Ours, testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	from.Do("CLUSTER", "SETSLOT", 16383, "NODE", to.Do("CLUSTER", "MYID").Text)
+	to.Do("CLUSTER", "SETSLOT", 16383, "NODE", to.Do("CLUSTER", "MYID").Text)
+	const kept = "kept3769" // in slot 16383
+	if slot := to.Do("CLUSTER", "KEYSLOT", kept).Int; slot != 16383 {
+		t.Fatalf("the key has slot %d", slot)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the target serves its slot", func() error {
+		v, err := to.Ask("SET", kept, "v")
+		if err != nil {
+			return err
+		}
+		return testkit.Equal(v.Text, "OK")
+	})
+	s := establish(t, from, to, 'a')
+	for i := range 100 {
+		s.say("SET", fmt.Sprintf("{%d}early", i), i)
+	}
+	offset := func() int64 {
+		n, err := strconv.ParseInt(to.Info("persistence")["aof_history_offset"], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	testkit.Until(t, testkit.Slowly(patience), "half of the keys have come", func() error {
+		before := offset()
+		testkit.Lapse(20 * time.Millisecond)
+		return testkit.Equal(offset() == before && before > 100*30, true)
+	})
+	half := offset()
+	s.bring()
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	moved(t, to, "success")
+	if n := to.Do("DBSIZE").Int; n < 300 {
+		t.Fatalf("%d keys have moved", n)
+	}
+	into := filepath.Join(t.TempDir(), "restored")
+	text, code := testkit.Run(t, testkit.Slowly(30*time.Second), "", testkit.Spindle(t), "restore", "--to-offset",
+		strconv.FormatInt(half, 10), "--into", into, to.Dir)
+	if code != 0 {
+		t.Fatalf("restore: %d %s", code, text)
+	}
+	to.Crashes()
+	to.Kill()
+	if err := os.RemoveAll(to.File("appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(into, "appendonlydir"), to.File("appendonlydir")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		to.Restart()
+		testkit.Until(t, testkit.Slowly(patience), "the target serves", func() error {
+			v, err := to.Ask("GET", kept)
+			if err != nil {
+				return err
+			}
+			return testkit.Equal(v.Text, "v")
+		})
+		if n := to.Do("DBSIZE").Int; n != 1 {
+			t.Errorf("%d keys are there, not 1", n)
+		}
+		if v := to.Do("GET", "{1}early"); v.Text != "" {
+			t.Errorf("a key of the move is there: %+v", v)
+		}
+		to.Kill()
+	}
+}
+
+// TestLogCutInAMove: the host of a target dies while keys come, and its log ends anywhere within them. None of the keys
+// is there after the start. The next move succeeds.
+func TestLogCutInAMove(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	nodes := owners(t, []string{"--save", "", "--appendonly", "yes", "--appendfsync", "always"}, testkit.Ours,
+		testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	establish(t, from, to, 'a').bring()
+	to.Crashes()
+	to.Kill()
+	files, err := filepath.Glob(to.File("appendonlydir/*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	whole, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range rounds(5) {
+		end := 1 + rng.IntN(len(whole))
+		if err := os.WriteFile(files[0], whole[:end], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		to.Restart()
+		testkit.Until(t, testkit.Slowly(patience), "the move is over", func() error { return movesOver(to) })
+		if showsNone(t, to); t.Failed() {
+			t.Fatalf("seed %d: %d of %d bytes", seed, end, len(whole))
+		}
+		to.Kill()
+	}
+	to.Restart()
+	from.Do("SET", "key", "value")
+	testkit.Until(t, testkit.Slowly(patience), "the next move begins", func() error {
+		v, err := from.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 16382, "NODE", to.Do("CLUSTER", "MYID").Text)
+		return errors.Join(err, v.Err())
+	})
+	moved(t, from, "success")
+	if n := to.Do("DBSIZE").Int; n != 1 {
+		t.Errorf("%d keys are at the target, not 1", n)
+	}
+}
