@@ -77,6 +77,7 @@ func (all *tier) move(t *testing.T, from, to, slots int) bool {
 // counters has the increments of clients that send INCR. Each client has its own key.
 type counters struct {
 	acknowledged, failed []int64
+	sum                  atomic.Int64 // of acknowledged
 	stop                 chan struct{}
 	counting             sync.WaitGroup
 }
@@ -113,6 +114,7 @@ func (all *tier) count(t *testing.T, clients int) *counters {
 					n.failed[i]++
 				default:
 					n.acknowledged[i]++
+					n.sum.Add(1)
 				}
 			}
 		})
@@ -147,17 +149,24 @@ func (n *counters) check(t *testing.T, all *tier) {
 }
 
 // TestCountersDuringFailovers: clients send INCR during manual failovers. A primary and its replica agree on these, so
-// no acknowledged write is lost. No request fails.
+// no acknowledged write is lost. No request fails. With SPINDLE_TEST_SCALE=10 there are failovers until 10^6 writes
+// are counted.
 func TestCountersDuringFailovers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 2)
 	n := all.count(t, 16)
-	for i := range 3 {
+	primaries, least := slices.Clone(all.shards[:3]), int64(0)
+	if scale := testkit.Scale(); scale > 1 {
+		least = 100_000 * int64(scale)
+	}
+	failovers := 0
+	for ; failovers < 3 || n.sum.Load() < least; failovers++ {
 		testkit.Lapse(300 * time.Millisecond)
-		all.failover(t, all.shards[i])
+		primaries[failovers%3] = all.failover(t, primaries[failovers%3])
 	}
 	testkit.Lapse(300 * time.Millisecond)
 	n.check(t, all)
+	t.Logf("%d failovers", failovers)
 	for i, failed := range n.failed {
 		if failed > 0 {
 			t.Errorf("%d requests of client %d failed", failed, i)
@@ -196,18 +205,19 @@ func TestCountersWhileServersDie(t *testing.T) {
 }
 
 // failover makes the replica of a primary take over by a manual failover, so that no acknowledged write is lost. It
-// first waits until every node knows the replica. A primary that does not know it gives no vote, and the attempt lapses
-// after 5 s.
-func (all *tier) failover(t *testing.T, primary *testkit.Server) {
+// returns the replica. It first waits until every node knows the replica. A primary that does not know it gives no vote,
+// and the attempt lapses after 5 s.
+func (all *tier) failover(t *testing.T, primary *testkit.Server) (replica *testkit.Server) {
 	t.Helper()
 	id := primary.Do("CLUSTER", "MYID").Text
-	replica := all.replicaOf(t, primary, id)
+	replica = all.replicaOf(t, primary, id)
 	if v := replica.Do("CLUSTER", "FAILOVER"); v.Text != "OK" {
 		t.Fatalf("CLUSTER FAILOVER: %v", v)
 	}
 	testkit.Until(t, testkit.Slowly(30*time.Second), "the replica takes over", func() error {
 		return testkit.Equal(replica.Info("replication")["role"], "master")
 	})
+	return replica
 }
 
 // replicaOf waits until every node lists the replica of a primary with this ID and has links to all nodes. It returns

@@ -90,6 +90,9 @@ func visit(p *testkit.Server, secure int, config *tls.Config, i int) error {
 type latencies []time.Duration
 
 func (l latencies) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
 	slices.Sort(l)
 	return fmt.Sprintf("%d requests, median %v, p99 %v, longest %v", len(l), l[len(l)/2], l[len(l)*99/100], l[len(l)-1])
 }
