@@ -160,6 +160,8 @@ func lookAtMove(c *cell, s *testkit.Server) (state, string) {
 	}
 	detail += "; at the target: " + other
 	switch {
+	case is == absent && there == absent && c.unit.reply.Text == "NOKEY":
+		return absent, detail // the key was deleted before MIGRATE
 	case there == torn, is == absent && there == absent, c.unit.acked() && (is == whole || there == absent):
 		return torn, detail
 	}
