@@ -148,3 +148,43 @@ func TestGoodEnd(t *testing.T) {
 		t.Errorf("with a longer file: offset %d, whole %t, %d steps", offset, whole, steps)
 	}
 }
+
+// TestGoodEndIsOfTheLastServer: a server serves other data than those of the log, or begins another log in its folder.
+// The note of an earlier good end then says nothing any more.
+func TestGoodEndIsOfTheLastServer(t *testing.T) {
+	for name, live := range map[string]func(s *server){
+		"the log is passed over": func(s *server) {
+			s.aof.PassOver()
+		},
+		"the log is turned on": func(s *server) {
+			s.Do(func() {
+				if err := s.aof.TurnOn(); err != nil {
+					t.Error(err)
+				}
+			})
+			s.waitFor("the base", func() bool { return s.aof.state == on && !s.aof.Rewriting() })
+			s.waitFor("the writer", s.resting)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, d := begin(t, EverySecond)
+			s.step(1)
+			var wait func(time.Duration)
+			s.Do(func() { wait = s.aof.Close() })
+			wait(20 * time.Second)
+			s.aof.NoteEnd(700)
+			next := newServer(t, d)
+			if err := next.aof.ReadManifest(); err != nil {
+				t.Fatal(err)
+			}
+			if next.aof.w.manifest.end == nil {
+				t.Fatal("the end is not noted")
+			}
+			live(next)
+			last := newServer(t, d)
+			if err := last.aof.ReadManifest(); err != nil || last.aof.w.manifest.end != nil {
+				t.Errorf("%v, the end is %+v", err, last.aof.w.manifest.end)
+			}
+		})
+	}
+}

@@ -70,6 +70,7 @@ func (w *writer) firstManifest(j *rewriting) (*manifest, error) {
 	}
 	m, err := w.folder.read()
 	if err == nil {
+		m.end = nil // that of an earlier server
 		m.incrSeq = max(m.incrSeq, w.manifest.incrSeq)
 	}
 	return m, err

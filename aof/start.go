@@ -149,6 +149,17 @@ func (l *Log) ReadManifest() error {
 	return nil
 }
 
+// PassOver notes that this server serves other data than those of the log. The log then lacks later writes, so it must
+// not say that a server has ended with all its data in it. It runs at start after ReadManifest. Errors are logged.
+func (l *Log) PassOver() {
+	if l.w.manifest.end == nil || l.Claim(0) != nil {
+		return
+	}
+	l.w.manifest.end = nil
+	_ = l.w.persist(l.w.manifest) // the log has the error
+	l.folder.unclaim()
+}
+
 // LoadOther reads the files of another log into the data set, at start (preload-file aof:PATH). path is the manifest of
 // that log. The files stay as they are, so a missing end is an error.
 //

@@ -66,6 +66,9 @@ func (d *Set) Load() error {
 	if d.Settings.Log.Preload.Get() != "" {
 		paths, read = []string{"."}, d.preload
 	}
+	if d.Settings.Log.Preload.Get() != "" || !d.Settings.Log.On.Get() {
+		d.AOF.PassOver()
+	}
 	if slices.ContainsFunc(paths, exists) {
 		d.Serve()
 	} else {
