@@ -24,6 +24,12 @@ type dialer struct {
 	timeout        time.Duration
 }
 
+// These are the time limits of a connection's begin and of a look, if server-timeout is longer. Tests raise them.
+var (
+	dialTime = 5 * time.Second
+	lookTime = 3 * time.Second
+)
+
 // A link is one connection to a server. It is closed when the ctx with which it was opened ends.
 type link struct {
 	*respclient.Client
@@ -42,7 +48,7 @@ func (d *dialer) openSentinel(ctx context.Context, address string) (*link, error
 }
 
 func (d *dialer) dial(ctx context.Context, address, user, password string) (*link, error) {
-	dialing, cancel := context.WithTimeout(ctx, min(d.timeout, 5*time.Second))
+	dialing, cancel := context.WithTimeout(ctx, min(d.timeout, dialTime))
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(dialing, "tcp", address)
 	if err != nil {
@@ -161,7 +167,7 @@ type ServerView struct {
 
 // look queries the state of a server. Errors are in the view.
 func (d *dialer) look(ctx context.Context, address string) ServerView {
-	ctx, cancel := context.WithTimeout(ctx, min(d.timeout, 3*time.Second))
+	ctx, cancel := context.WithTimeout(ctx, min(d.timeout, lookTime))
 	defer cancel()
 	v := ServerView{Address: address, Role: "unknown"}
 	l, err := d.open(ctx, address)
