@@ -205,8 +205,8 @@ func TestCountersWhileServersDie(t *testing.T) {
 }
 
 // failover makes the replica of a primary take over by a manual failover, so that no acknowledged write is lost. It
-// returns the replica. It first waits until every node knows the replica. A primary that does not know it gives no vote,
-// and the attempt lapses after 5 s.
+// returns the replica. It first waits until every node knows the replica. A primary that does not know it gives no
+// vote, and the attempt lapses after 5 s.
 func (all *tier) failover(t *testing.T, primary *testkit.Server) (replica *testkit.Server) {
 	t.Helper()
 	id := primary.Do("CLUSTER", "MYID").Text
