@@ -155,13 +155,14 @@ func TestCountersDuringFailovers(t *testing.T) {
 	t.Parallel()
 	all := startTier(t, false, 1, 2)
 	n := all.count(t, 16)
-	primaries, least := slices.Clone(all.shards[:3]), int64(0)
+	primaries, least, pause := slices.Clone(all.shards[:3]), int64(0), 300*time.Millisecond
 	if scale := testkit.Scale(); scale > 1 {
-		least = 100_000 * int64(scale)
+		// No node votes twice about a shard within two node timeouts, which are 4 s.
+		least, pause = 100_000*int64(scale), 3*time.Second
 	}
 	failovers := 0
 	for ; failovers < 3 || n.sum.Load() < least; failovers++ {
-		testkit.Lapse(300 * time.Millisecond)
+		testkit.Lapse(pause)
 		primaries[failovers%3] = all.failover(t, primaries[failovers%3])
 	}
 	testkit.Lapse(300 * time.Millisecond)
