@@ -429,13 +429,20 @@ func TestMoveIsOverBeforeTheDisk(t *testing.T) {
 	})
 }
 
-// TestHandOverWaitsForReplicas (slotmove.T6): the connection that brings the keys has a number of replicas. The target
-// asks for the hand-over when so many have the keys. If they have not in time, the move ends.
+// TestHandOverWaitsForReplicas (slotmove.T6): the connection that brings the keys has a number of replicas, and so has
+// the target itself. The target asks for the hand-over when as many have the keys as the greater number says. If they
+// have not in time, the move ends.
 func TestHandOverWaitsForReplicas(t *testing.T) {
-	for _, lacking := range []bool{false, true} {
-		n := newNode(t)
+	for _, c := range []struct {
+		told, own int // by CLIENT ACK of the source; by min-replicas-to-ack of the target
+		lacking   bool
+	}{{2, 0, false}, {2, 0, true}, {1, 2, false}, {2, 1, false}} {
+		n, lacking := newNode(t), c.lacking
 		source, _ := n.arrive()
-		n.Do(func() { n.SetAcks(source, 2) })
+		n.Do(func() {
+			n.SetCommonAcks(uint8(c.own))
+			n.SetAcks(source, c.told)
+		})
 		for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
 			strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK",
 			"CLUSTER SYNCSLOTS SNAPSHOT-EOF"} {
@@ -444,7 +451,7 @@ func TestHandOverWaitsForReplicas(t *testing.T) {
 		n.lacking = lacking
 		n.ask(source, "CLUSTER SYNCSLOTS PAUSED")
 		if !slices.Equal(n.acked, []int{2, 2}) {
-			t.Errorf("it waits for %v replicas", n.acked)
+			t.Errorf("told %d, own %d: it waits for %v replicas", c.told, c.own, n.acked)
 		}
 		n.Do(func() {
 			if j := n.mover.jobs[0]; (j.state == importRequested) == lacking {

@@ -26,6 +26,7 @@ import (
 // old, and the source drops its own. A sync before clients are held leaves little for the one while they are held.
 // slotmove.T6. If replies wait for replicas at the source or here, as many replicas have the keys before the hand-over.
 // The source says how many it is there: CLIENT ACK comes before ESTABLISH. Its clients rely on what it has confirmed.
+// The greatest number of the two counts: CLIENT ACK does not make that of this node's own clients less.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -241,7 +242,7 @@ func (m *Mover) synced(j *job, then func()) {
 
 // acked is the part of synced that is about replicas.
 func (m *Mover) acked(j *job, then func()) {
-	was, level := j.state, int(j.cl.AckLevel())
+	was, level := j.state, m.ackLevel() // it counts the source's connection too
 	m.parts.Acked(level, func(ok bool) {
 		switch m.noteRole(); {
 		case j.state != was:
