@@ -16,7 +16,7 @@ import (
 // min-replicas-to-ack. The target does not take the slots before its own replica has the keys.
 func TestHandOverWaitsForAcks(t *testing.T) {
 	t.Parallel()
-	nodes := owners(t, []string{"--save", "", "--ack-timeout", "500"}, testkit.Ours, testkit.Ours, testkit.Ours)
+	nodes := owners(t, []string{"--save", "", "--ack-timeout", "600000"}, testkit.Ours, testkit.Ours, testkit.Ours)
 	from, to, replica := nodes[0], nodes[1], nodes[2]
 	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
 	synced(t, replica)
@@ -25,6 +25,7 @@ func TestHandOverWaitsForAcks(t *testing.T) {
 	s.say("CLIENT", "ACK", 1) // the source would say so first
 	s.bring()
 	stop(t, replica)
+	to.Do("CONFIG", "SET", "ack-timeout", "500") // only now: a slow machine may take longer
 	s.link.Send("SET", "{1}late", "v")
 	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
 	for {
@@ -40,6 +41,7 @@ func TestHandOverWaitsForAcks(t *testing.T) {
 	if message := moveState(to, "message"); message != "Too few replicas of the target have the keys: clients wait for 1" {
 		t.Errorf("the move says %q", message)
 	}
+	to.Do("CONFIG", "SET", "ack-timeout", "600000")
 	replica.Signal(syscall.SIGCONT)
 
 	client := from.Dial()
