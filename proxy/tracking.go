@@ -9,6 +9,7 @@ import (
 	"spindle/internal/ascii"
 	"spindle/protocol"
 	"spindle/protocol/scan"
+	"spindle/proxy/topology"
 	"spindle/reactor"
 )
 
@@ -203,9 +204,11 @@ func (a *access) openAll() {
 	if !a.tracking.bcast {
 		return
 	}
-	for _, shard := range a.w.topology.Shards {
-		if shard.Primary != "" {
-			a.to(shard.Primary)
+	for _, shards := range [][]*topology.Shard{a.w.topology.Shards, a.w.extras} { // proxy.R3
+		for _, shard := range shards {
+			if shard.Primary != "" {
+				a.to(shard.Primary)
+			}
 		}
 	}
 }

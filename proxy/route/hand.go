@@ -272,6 +272,8 @@ func (r *Row) setShape() {
 		r.shape = splitKeys
 	case r.Name == "xread" || r.Name == "xreadgroup":
 		r.shape = streams
+	case r.PubSub: // detours do not hold for channels: see planKeys
+		r.shape = someKeys
 	case r.custom == plain && len(r.keys) == 1 && r.keys[0] == spec{start: 1, step: r.keys[0].step} && least >= 2:
 		r.shape = oneKey
 	default:

@@ -182,7 +182,7 @@ func (t *Table) checkSort(args [][]byte, p *Plan) {
 			i++
 		case ascii.EqualFold(args[i], "by"), ascii.EqualFold(args[i], "get"):
 			i++
-			if !t.patternIn(args[i], p.Slot) {
+			if !t.patternIn(args[i], p.Slot, p.Detours) {
 				p.Class, p.Err = Refused, sortPattern(args[i-1])
 				return
 			}
@@ -191,13 +191,18 @@ func (t *Table) checkSort(args [][]byte, p *Plan) {
 }
 
 // patternIn reports whether the keys of a pattern of SORT are in slot. A pattern without an asterisk names no key.
-func (t *Table) patternIn(pattern []byte, slot int) bool {
-	star := false
-	for _, c := range pattern {
-		star = star || c == '*'
-	}
+func (t *Table) patternIn(pattern []byte, slot int, detours []Detour) bool {
+	begin, _, star := bytes.Cut(pattern, asterisk)
 	if !star {
 		return true
+	}
+	for _, d := range detours {
+		if bytes.HasPrefix(begin, d.Prefix) {
+			return d.Slot == slot
+		}
+		if bytes.HasPrefix(d.Prefix, begin) { // some of the keys may have the prefix
+			return false
+		}
 	}
 	tag := tagOf(pattern)
 	if tag == nil {
@@ -208,6 +213,8 @@ func (t *Table) patternIn(pattern []byte, slot int) bool {
 	}
 	return t.Hasher.Slot(tag) == slot
 }
+
+var asterisk = []byte{'*'}
 
 // tagOf returns the hash tag of a pattern, or nil if there is none or an asterisk comes before its end.
 func tagOf(pattern []byte) []byte {

@@ -147,6 +147,39 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestDetours: detours hold for keys and for the patterns of SORT, and not for channels.
+func TestDetours(t *testing.T) {
+	table := readTable(t, false)
+	const far = 20000
+	p := Plan{Detours: []Detour{{[]byte("far:"), far}}}
+	slotOf := func(key string) int { return table.Hasher.Slot([]byte(key)) }
+	for _, c := range []struct {
+		call string
+		want int // the slot; -1: it is refused
+	}{
+		{"GET far:a", far},
+		{"GET a", slotOf("a")},
+		{"BLPOP far:a far:b 0", far},
+		{"RENAME far:a a", -1},
+		{"SSUBSCRIBE far:a", slotOf("far:a")},
+		{"SPUBLISH far:a x", slotOf("far:a")},
+		{"SORT far:a BY far:w_* GET far:*->f", far},
+		{"SORT far:a BY w_*", -1},
+		{"SORT far:a BY f*", -1},
+		{"SORT {x}a BY {x}*", slotOf("x")},
+		{"SORT {x}a BY far:{x}*", -1},
+		{"SORT {x}a GET fa*{x}", -1},
+	} {
+		table.Plan(split1(c.call), &p)
+		switch {
+		case c.want < 0 && p.Err == nil:
+			t.Errorf("%s: slot %d; it has to be refused", c.call, p.Slot)
+		case c.want >= 0 && (p.Err != nil || p.Slot != c.want):
+			t.Errorf("%s: slot %d, %v; want slot %d", c.call, p.Slot, p.Err, c.want)
+		}
+	}
+}
+
 // TestErrorsQuoteLikeRedis: an error quotes a limited part of a call, and ends the quote at a zero byte.
 func TestErrorsQuoteLikeRedis(t *testing.T) {
 	table := readTable(t, false)

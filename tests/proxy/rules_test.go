@@ -71,7 +71,7 @@ func TestRoutes(t *testing.T) {
 	for _, s := range append([]*testkit.Server{far}, all.shards...) {
 		s.Do("ACL", "SETUSER", "batch", "on", ">pw", "+@all", "~*", "&*")
 	}
-	p := startProxy(t, all.shards, "--proxy-timeout", "2000", "--proxy-cache-size", "1mb", "--proxy-rule", "far", "route",
+	p := startProxy(t, all.shards, "--proxy-timeout", "60000", "--proxy-cache-size", "1mb", "--proxy-rule", "far", "route",
 		far.Addr, "prefix", "far:", "--proxy-rule", "batch", "route", far.Addr, "user", "batch")
 	c, other, batch := p.Dial(), p.Dial(), p.Dial()
 	batch.Must("AUTH", "batch", "pw")
@@ -103,12 +103,24 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("the server has %s", show(v))
 	}
 	expect(t, c, "2", "DBSIZE") // of the shards
+	listener, tracking := p.Dial(), tracker(t, p, "BCAST", "PREFIX", "far:")
+	expect(t, listener, "[ssubscribe far:news 1]", "SSUBSCRIBE", "far:news")
+	expect(t, c, "1", "SPUBLISH", "far:news", "x")
+	hears(t, listener, "[smessage far:news x]")
+	testkit.Until(t, testkit.Slowly(time.Minute), "a client that has asked for no key of the prefix hears of one", func() error {
+		expect(t, c, "OK", "SET", "far:told", "x")
+		if tracking.Must("PING"); len(tracking.Pushes) == 0 {
+			return fmt.Errorf("it has not")
+		}
+		return nil
+	})
 	if text := p.Do("INFO", "rules").Text; !strings.Contains(text, "rule_batch:passed=1,refused=0") {
 		t.Errorf("INFO: %s", text)
 	}
 	expect(t, c, "OK", "CONFIG", "SET", "proxy-rule", "wrong route nowhere prefix none:")
 	expect(t, c, "null", "GET", "far:a")
 	expect(t, batch, "2", "GET", "a")
+	expect(t, c, "OK", "CONFIG", "SET", "proxy-timeout", 1000) // after that, a request without a target fails
 	if v := ask(t, c, "GET", "none:a"); v.Err() == nil || !strings.Contains(v.Text, "'nowhere'") {
 		t.Errorf("GET at a target that there is not: %v", v)
 	}
