@@ -344,7 +344,7 @@ func TestStrangers(t *testing.T) {
 // clients on the old one.
 func TestShardsAreFull(t *testing.T) {
 	t.Parallel()
-	all := startTier(t, true, 0, 1, "--proxy-refresh-interval", "200", "--proxy-timeout", "1000")
+	all := startTier(t, true, 0, 1, "--proxy-refresh-interval", "200")
 	c, shard := all.proxies[0].Dial(), all.ownerOf(t, "a")
 	expect(t, c, "OK", "SET", "a", "1")
 	expect(t, c, "OK", "SET", "b", "1")
