@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -285,7 +286,7 @@ func (d *Dashboard) changeGroup(c *call) (any, error) {
 		changed.Label = *o.Label
 	}
 	if o.Master != nil {
-		changed.Master = *o.Master
+		changed.Master = cmp.Or(*o.Master, masterName(m.product.Name, g.ID)) // Sentinels take no empty name
 	}
 	if o.Draining != nil {
 		changed.Draining = *o.Draining

@@ -81,7 +81,8 @@ func TestSentinelsFollowTheStore(t *testing.T) {
 		{"PATCH", "/groups/g1", `{"master":"m"}`, "in_use", [3]string{"", "a-g1:2 m:2", "a-g1:2 m:2"}},
 		{"POST", "/groups", `{"id":"g2","primary":"127.0.0.1:1","master":"m"}`, "in_use",
 			[3]string{"", "a-g1:2 m:2", "a-g1:2 m:2"}},
-		{"DELETE", "/groups/g1", "", "ok", [3]string{"", "m:2", "m:2"}},
+		{"PATCH", "/groups/g0", `{"master":""}`, "ok", [3]string{"", "a-g0:2 a-g1:2", "a-g0:2 a-g1:2"}},
+		{"DELETE", "/groups/g1", "", "ok", [3]string{"", "a-g0:2", "a-g0:2"}},
 		{"DELETE", "/sentinels", "", "ok", [3]string{}},
 	} {
 		if code, text := post(t, d, c.method, c.path, c.body); code != c.code {
