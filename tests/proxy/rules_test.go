@@ -107,7 +107,7 @@ func TestRoutes(t *testing.T) {
 	expect(t, listener, "[ssubscribe far:news 1]", "SSUBSCRIBE", "far:news")
 	expect(t, c, "1", "SPUBLISH", "far:news", "x")
 	hears(t, listener, "[smessage far:news x]")
-	testkit.Until(t, testkit.Slowly(time.Minute), "a client that has asked for no key of the prefix hears of one", func() error {
+	testkit.Until(t, testkit.Slowly(time.Minute), "a client hears of a key that it has not asked for", func() error {
 		expect(t, c, "OK", "SET", "far:told", "x")
 		if tracking.Must("PING"); len(tracking.Pushes) == 0 {
 			return fmt.Errorf("it has not")
