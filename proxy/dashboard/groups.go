@@ -153,6 +153,9 @@ func (d *Dashboard) createGroup(c *call) (any, error) {
 	if err := m.refuseMaster(g.Master); err != nil {
 		return nil, err
 	}
+	if err := d.refuseMasters(c.ctx, m, m.sentinels, g.Master); err != nil {
+		return nil, err
+	}
 	if err := d.checkNew(c.ctx, m, g.Servers); err != nil {
 		return nil, err
 	}
@@ -297,6 +300,9 @@ func (d *Dashboard) changeGroup(c *call) (any, error) {
 		if err := m.refuseMaster(changed.Master); err != nil {
 			return nil, err
 		}
+		if err := d.refuseMasters(c.ctx, m, m.sentinels, changed.Master); err != nil {
+			return nil, err
+		}
 		e.keepServers()
 	}
 	if _, err := e.commit(c.ctx); err != nil {
@@ -316,6 +322,36 @@ func (m *model) refuseMaster(name string) error {
 	for _, g := range m.sorted() {
 		if name != "" && g.Master == name {
 			return failed(http.StatusConflict, "in_use", "group %s has the name %s at the Sentinels", g.ID, name)
+		}
+	}
+	return nil
+}
+
+// refuseMasters refuses names at Sentinels that groups of other products have there. A Sentinel would watch one of the
+// two groups alone, and name its primary for both.
+func (d *Dashboard) refuseMasters(ctx context.Context, m *model, at *store.Sentinels, masters ...string) error {
+	if at == nil {
+		return nil
+	}
+	names, err := d.products(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if name == m.product.Name {
+			continue
+		}
+		other, err := d.load(ctx, name)
+		if err != nil || other.sentinels == nil || !slices.ContainsFunc(other.sentinels.Addresses, func(a string) bool {
+			return slices.Contains(at.Addresses, a)
+		}) {
+			continue // it is damaged or was deleted, or it has other Sentinels
+		}
+		for _, g := range other.sorted() {
+			if g.Master != "" && slices.Contains(masters, g.Master) {
+				return failed(http.StatusConflict, "in_use", "group %s of product %s has the name %s at the Sentinels", g.ID, name,
+					g.Master)
+			}
 		}
 	}
 	return nil

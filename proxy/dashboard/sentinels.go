@@ -91,7 +91,18 @@ func (d *Dashboard) setSentinels(c *call) (any, error) {
 	if s.Quorum == 0 {
 		s.Quorum = len(s.Addresses)/2 + 1
 	}
-	if _, err := d.edit(m).put(s, "sentinels").commit(c.ctx); err != nil {
+	e := d.edit(m).put(s, "sentinels")
+	if e.err != nil {
+		return nil, e.err
+	}
+	var masters []string
+	for _, g := range m.groups {
+		masters = append(masters, g.Master)
+	}
+	if err := d.refuseMasters(c.ctx, m, s, masters...); err != nil {
+		return nil, err
+	}
+	if _, err := e.commit(c.ctx); err != nil {
 		return nil, err
 	}
 	var problems []error

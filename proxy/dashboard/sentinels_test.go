@@ -96,6 +96,47 @@ func TestSentinelsFollowTheStore(t *testing.T) {
 	}
 }
 
+// TestOneNameInTwoProducts: groups of two products have no common name at a common Sentinel, which would watch one of
+// them alone.
+func TestOneNameInTwoProducts(t *testing.T) {
+	d := begin(t, patient)
+	w := &watcher{watches: map[string]string{}, quorum: map[string]string{}}
+	common, own := fake(t, w.reply).address, fake(t, w.reply).address
+	put(t, d, "product", &store.Product{Name: "a", Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384})
+	put(t, d, "groups/g", &store.Group{ID: "g", Primary: "127.0.0.1:1", Servers: []store.Server{{Address: "127.0.0.1:1"}},
+		Master: "mine"})
+	var writes []store.Write
+	for key, v := range map[string]store.Checked{
+		"product": &store.Product{Name: "b", Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384},
+		"groups/g": &store.Group{ID: "g", Primary: "127.0.0.1:2", Servers: []store.Server{{Address: "127.0.0.1:2"}},
+			Master: "theirs"},
+		"sentinels": &store.Sentinels{Addresses: []string{common}, Quorum: 1},
+	} {
+		value, err := store.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, store.Write{Key: "/spindle/b/" + key, Value: value})
+	}
+	if _, err := d.store.Commit(t.Context(), nil, writes); err != nil {
+		t.Fatal(err)
+	}
+	both := `{"addresses":["` + common + `","` + own + `"]}`
+	for _, c := range []struct{ method, path, body, code string }{
+		{"PUT", "/sentinels", `{"addresses":["` + own + `"]}`, "ok"},
+		{"PATCH", "/groups/g", `{"master":"theirs"}`, "ok"},
+		{"PUT", "/sentinels", both, "in_use"},
+		{"PATCH", "/groups/g", `{"master":"mine"}`, "ok"},
+		{"PUT", "/sentinels", both, "ok"},
+		{"PATCH", "/groups/g", `{"master":"theirs"}`, "in_use"},
+		{"POST", "/groups", `{"id":"h","primary":"127.0.0.1:3","master":"theirs"}`, "in_use"},
+	} {
+		if code, text := post(t, d, c.method, c.path, c.body); code != c.code {
+			t.Errorf("%s %s %s: %s", c.method, c.path, c.body, text)
+		}
+	}
+}
+
 // TestPriorityAfterAGivenUpPromotion: a replica has its old priority again after the client has given the promotion up.
 // With the better one, Sentinels would choose it in later failovers too.
 func TestPriorityAfterAGivenUpPromotion(t *testing.T) {
