@@ -212,7 +212,7 @@ func (c *Core) tick(nanos int64) {
 	if c.duties.ticks++; c.duties.ticks%ageTicks == 0 {
 		c.space.Heap().Age()
 	}
-	c.duties.forgetting = !c.duties.activeOff && !c.space.Hiding && !c.space.Trusting
+	c.duties.forgetting = !c.duties.activeOff && !c.space.Hiding && !c.space.Trusting && !c.space.HasForgotten()
 	c.defragDue()
 	c.meter.sample(nanos)
 	c.sampler.tick(nanos, c.meter.commands)

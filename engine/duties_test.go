@@ -53,6 +53,18 @@ func TestLadenIsCalled(t *testing.T) {
 	}
 }
 
+// TestIdleServerRests: a server without work takes one turn for each tick.
+func TestIdleServerRests(t *testing.T) {
+	h := newTestCore(t)
+	h.Do(func() { h.space.Heap().Age() }) // memory that the start left goes back now
+	for range 5 {
+		h.pass(100 * time.Millisecond)
+		if wait := h.dutySlice(); wait != 100*time.Millisecond {
+			t.Errorf("the next turn is due in %v", wait)
+		}
+	}
+}
+
 // TestLateExpiry: late expiry gets as much time as clients, and twice as much when it is very late.
 func TestLateExpiry(t *testing.T) {
 	for late, want := range map[int64]time.Duration{0: expirySlice, 10 * farBehindMs: expirySlice / 2} {

@@ -241,7 +241,7 @@ type duties struct {
 	// touching memory or returning it to the system.
 	draining   bool
 	laden      bool // the state at the last call of Hooks.Laden
-	forgetting bool // streams may have messages to forget
+	forgetting bool // streams have message names to forget that are due
 	ticks      uint64
 }
 

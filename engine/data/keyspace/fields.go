@@ -148,6 +148,17 @@ func (db *DB) expireFieldsDue(stop time.Time) (expired int, out bool) {
 	return db.partsDue(&db.d.fields, stop, db.expireFields)
 }
 
+// HasForgotten reports whether no stream has message names of producers to forget that are due.
+func (k *Keyspace) HasForgotten() bool {
+	k.assertHeld()
+	for i := range k.dbs {
+		if t := &k.dbs[i].d.sent; t.Least() <= t.TickNow(k.now) {
+			return false
+		}
+	}
+	return true
+}
+
 // ForgetDue makes streams forget the message names of producers that are due, for at most limit. Every server does so,
 // also a replica. more means that the time ran out.
 func (k *Keyspace) ForgetDue(limit time.Duration) (more bool) {
