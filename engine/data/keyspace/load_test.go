@@ -145,7 +145,7 @@ func TestWriter(t *testing.T) {
 		}
 		return key, val, int64(i%3) * 2_000_000
 	}
-	keys := scaled(30_000) / batch * batch
+	keys := max(30_000, scaled(30_000)) / batch * batch // of fewer, the loader gets none
 	w := k.Writer(turn)
 	go func() {
 		for i := 0; i < keys; i += batch {
