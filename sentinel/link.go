@@ -17,7 +17,7 @@ import (
 type link struct {
 	owners       int
 	disconnected bool
-	pending      int64 // requests without a reply yet
+	pending      int64 // requests on commands without a reply yet
 	commands     *Wire // nil: not connected
 	channel      *Wire // the subscribed connection; nil: not connected
 	commandsAt   int64 // when it was connected
@@ -210,10 +210,13 @@ func (m *Machine) greet(i *Instance, w *Wire, use string) {
 	w.send(i, toNothing, i.command("CLIENT"), "SETNAME", "sentinel-"+m.id[:min(len(m.id), 8)]+"-"+use)
 }
 
-// send sends a request whose reply is counted.
+// send sends a request whose reply is awaited. Only replies of the connection for commands are counted. A lost
+// subscription leaves some that never come.
 func (w *Wire) send(of *Instance, to what, words ...string) {
 	w.awaited = append(w.awaited, await{of, to})
-	w.link.pending++
+	if !w.subscribes {
+		w.link.pending++
+	}
 	w.conn.Send(words...)
 }
 
@@ -315,7 +318,9 @@ func (m *Machine) received(w *Wire, v respclient.Value) {
 		}
 		return
 	}
-	l.pending--
+	if !w.subscribes {
+		l.pending--
+	}
 	if a.of.gone && a.to != toPing {
 		return
 	}
