@@ -92,9 +92,13 @@ func (m *Machine) failOver(p *Instance) {
 	}
 }
 
-// awaitElection waits until this Sentinel has been elected. A failover that a client asked for needs no election.
+// awaitElection waits until this Sentinel has been elected. A failover that a client asked for needs no election. The
+// epoch may rise meanwhile, for another failover. The others are asked for their votes in the newest epoch, so this
+// Sentinel also votes in it, and leads in it.
 func (m *Machine) awaitElection(p *Instance) {
-	if leader := m.elected(p, p.failoverEpoch); !strings.EqualFold(leader, m.id) && !p.is(forced) {
+	if strings.EqualFold(m.elected(p, m.epoch), m.id) {
+		p.failoverEpoch = m.epoch
+	} else if !p.is(forced) {
 		if m.now-p.failoverStart > min(m.election, p.failoverTimeout) {
 			m.abort(p, "-failover-abort-not-elected")
 		}

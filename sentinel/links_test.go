@@ -23,3 +23,25 @@ func TestRefusedSubscription(t *testing.T) {
 		t.Errorf("%d replies are awaited; events %v", l.pending, b.q.events)
 	}
 }
+
+// TestLeaderOfOneEpoch: the epoch rises during an election, and this Sentinel is elected with a vote of the new epoch.
+// Then its own vote in that epoch is for itself. Another Sentinel that got it too would be a second leader.
+func TestLeaderOfOneEpoch(t *testing.T) {
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"},
+		Directive{"known-sentinel", "m", "10.0.0.8", "26379", one},
+		Directive{"known-sentinel", "m", "10.0.0.9", "26379", two})
+	p := b.primaries.list[0]
+	b.startFailover(p)
+	b.Tick(b.now)
+	b.Hello("10.0.0.9,26379,"+two+",2,m,10.0.0.1,6379,0", b.now)
+	first := b.findSentinel(p, nil, one)
+	first.answered, first.leader, first.leaderEpoch = b.now, b.id, 2
+	b.Tick(b.now)
+	if p.state == waitStart {
+		t.Fatal("it is not elected")
+	}
+	if _, leader, of := b.isDownReply("10.0.0.1", 6379, 2, two); leader != b.id || of != 2 || p.failoverEpoch != 2 {
+		t.Errorf("it leads in epoch %d, and its vote in epoch %d is for %s", p.failoverEpoch, of, leader)
+	}
+}

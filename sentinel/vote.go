@@ -51,7 +51,7 @@ func (m *Machine) elected(p *Instance, epoch uint64) string {
 		}
 	}
 	for _, s := range p.sentinels.list {
-		if s.leader != "" && s.leaderEpoch == m.epoch {
+		if s.leader != "" && s.leaderEpoch == epoch {
 			count(s.leader)
 		}
 	}
