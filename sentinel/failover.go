@@ -269,12 +269,16 @@ func (m *Machine) reconfigureNext(p *Instance) {
 }
 
 // endFailoverIfDone ends the failover when all live replicas follow the new primary, or at the timeout. At the timeout,
-// it sends REPLICAOF to all remaining replicas at once.
+// it sends REPLICAOF to all remaining replicas at once. If the new primary is down then, the next failover replaces it.
+// In Redis the failover would not end before the new primary is back.
 func (m *Machine) endFailoverIfDone(p *Instance) {
-	if p.chosen == nil || p.chosen.is(subjectivelyDown) {
+	if p.chosen == nil {
 		return
 	}
 	timeout := m.now-p.stateSince > p.failoverTimeout
+	if p.chosen.is(subjectivelyDown) && !timeout {
+		return
+	}
 	if timeout {
 		m.emit(logging.LevelWarning, "+failover-end-for-timeout", p, "")
 	} else if slices.ContainsFunc(p.replicas.list, func(r *Instance) bool {

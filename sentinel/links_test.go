@@ -1,6 +1,8 @@
 package sentinel
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"spindle/protocol/respclient"
@@ -43,5 +45,46 @@ func TestLeaderOfOneEpoch(t *testing.T) {
 	}
 	if _, leader, of := b.isDownReply("10.0.0.1", 6379, 2, two); leader != b.id || of != 2 || p.failoverEpoch != 2 {
 		t.Errorf("it leads in epoch %d, and its vote in epoch %d is for %s", p.failoverEpoch, of, leader)
+	}
+}
+
+// TestPromotedReplicaDies: the promoted replica goes down before the other replicas follow it, and stays down. At the
+// failover's timeout it is the primary, and the next failover promotes another replica.
+func TestPromotedReplicaDies(t *testing.T) {
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+		"1"}, Directive{"down-after-milliseconds", "m", "1000"}, Directive{"failover-timeout", "m", "20000"})
+	p := b.primaries.list[0]
+	p.quorum = 1
+	dead := map[string]bool{}
+	info := func(i *Instance) string {
+		if i.kind == primary || i.is(promoted) {
+			return "role:master\r\n"
+		}
+		return ofReplica(100, int64(i.at.ip[7]), strings.Repeat("a", 40), 0)
+	}
+	pass := func(ms int64) {
+		for range ms / 100 {
+			for _, w := range slices.Clone(b.q.conns) {
+				if w.conn != nil && dead[w.of.at.ip] {
+					b.Lost(w, "refused", b.now)
+				}
+			}
+			b.pass(100, "PONG", info)
+		}
+	}
+	pass(15_000)
+	dead["10.0.0.1"] = true
+	for range 100 {
+		if pass(100); p.state == reconfReplicas {
+			break
+		}
+	}
+	if p.chosen == nil || p.chosen.at.ip != "10.0.0.3" {
+		t.Fatalf("the choice: %+v", p.chosen)
+	}
+	dead["10.0.0.3"] = true
+	pass(60_000)
+	if !b.has("+switch-master m 10.0.0.1 6379 10.0.0.3 1") || !b.has("+switch-master m 10.0.0.3 1 10.0.0.2 1") {
+		t.Errorf("the primary is at %s in state %s; %v", p.at.ip, p.state, b.q.events)
 	}
 }
