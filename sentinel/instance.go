@@ -45,7 +45,7 @@ type address struct {
 
 // same reports whether two addresses are equal, by IP or by host name.
 func (a address) same(b address) bool {
-	return a.port == b.port && (a.ip == b.ip || strings.EqualFold(a.host, b.host))
+	return a.port == b.port && (a.ip != "" && a.ip == b.ip || strings.EqualFold(a.host, b.host))
 }
 
 // An Instance is a primary, one of its replicas, or another Sentinel that watches it.

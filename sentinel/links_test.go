@@ -88,3 +88,16 @@ func TestPromotedReplicaDies(t *testing.T) {
 		t.Errorf("the primary is at %s in state %s; %v", p.at.ip, p.state, b.q.events)
 	}
 }
+
+// TestUnresolvedSentinels: two Sentinels whose host names are not resolved are two, also if they have the same port.
+func TestUnresolvedSentinels(t *testing.T) {
+	const one, two = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
+	b := newTestMachine(t, Directive{"resolve-hostnames", "yes"},
+		Directive{"known-sentinel", "m", "one.example", "26379", one})
+	b.Hello("two.example,26379,"+two+",0,m,10.0.0.1,6379,0", b.now)
+	b.Resolved("two.example", "", b.now)
+	p := b.primaries.list[0]
+	if b.findSentinel(p, nil, one) == nil || b.findSentinel(p, nil, two) == nil {
+		t.Errorf("%d Sentinels; %v", p.sentinels.len(), b.q.events)
+	}
+}
