@@ -84,7 +84,7 @@ func (db *DB) relocateIndex(ref memory.Ref) memory.Ref {
 // defragLarge continues with a collection that is moved in several steps.
 func (db *DB) defragLarge(d *Defrag, stop func() bool) (done bool) {
 	db.d.t.Moved() // value.M3
-	_, ref := db.d.t.Find(table.Hash(d.key), d.key)
+	_, ref := db.d.t.Find(db.d.t.HashOf(d.key), d.key)
 	if ref == 0 || db.k.store.RelocateLarge(value.At(ref), &d.inner, stop) {
 		d.key = d.key[:0]
 		return true
