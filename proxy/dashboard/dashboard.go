@@ -20,6 +20,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -106,6 +107,7 @@ type Dashboard struct {
 	dialer dialer
 	sights sights
 	audits atomic.Int64  // entries of the audit log that this process wrote
+	joins  sync.Mutex    // held while a server joins a group, so that it joins no other one meanwhile
 	woken  chan struct{} // a move has changed
 	http   http.Server
 	end    context.CancelFunc

@@ -127,6 +127,8 @@ type newGroup struct {
 }
 
 func (d *Dashboard) createGroup(c *call) (any, error) {
+	d.joins.Lock()
+	defer d.joins.Unlock()
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
 		return nil, err
@@ -417,6 +419,8 @@ type newServer struct {
 }
 
 func (d *Dashboard) joinServer(c *call) (any, error) {
+	d.joins.Lock()
+	defer d.joins.Unlock()
 	m, err := d.load(c.ctx, c.part("product"))
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -48,20 +47,7 @@ func TestOneServerTwice(t *testing.T) {
 	one, again, other := fake(t, asOne), fake(t, asOne), fake(t, primaryOnly)
 	groupsAt(t, d, one, other)
 	foreign := fake(t, primaryOnly)
-	var writes []store.Write
-	for key, v := range map[string]store.Checked{
-		"product":  &store.Product{Name: "b", Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384},
-		"groups/g": &store.Group{ID: "g", Primary: foreign.address, Servers: []store.Server{{Address: foreign.address}}},
-	} {
-		value, err := store.Encode(v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		writes = append(writes, store.Write{Key: "/spindle/b/" + key, Value: value})
-	}
-	if _, err := d.store.Commit(t.Context(), nil, writes); err != nil {
-		t.Fatal(err)
-	}
+	productAt(t, d, "b", foreign)
 	for _, c := range []struct{ path, body string }{
 		{"/groups", `{"id":"g2","primary":"` + foreign.address + `"}`},
 		{"/groups/g0/servers", `{"address":"` + foreign.address + `"}`},
@@ -93,37 +79,55 @@ func TestOneServerTwice(t *testing.T) {
 	}
 }
 
+// productAt writes another product with one group, g0, whose only server is at the address.
+func productAt(t testing.TB, d *Dashboard, name string, primary *fakeServer) {
+	t.Helper()
+	var writes []store.Write
+	for key, v := range map[string]store.Checked{
+		"product": &store.Product{Name: name, Kind: store.KindGroups, Hash: store.HashCRC16, Slots: 16384},
+		"groups/g0": &store.Group{ID: "g0", Primary: primary.address,
+			Servers: []store.Server{{Address: primary.address}}},
+	} {
+		value, err := store.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writes = append(writes, store.Write{Key: "/spindle/" + name + "/" + key, Value: value})
+	}
+	if _, err := d.store.Commit(t.Context(), nil, writes); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // primaryOnly replies as a primary without keys.
 func primaryOnly(*fakeServer, []string) string { return "" }
 
-// TestTwoJoinOneServer: two operators add one server to two groups at the same time. One group gets it.
+// TestTwoJoinOneServer: two operators add one server to groups of two products at the same time. One group gets it, and
+// the server follows its primary.
 func TestTwoJoinOneServer(t *testing.T) {
 	d := begin(t, patient)
-	var both sync.WaitGroup
-	both.Add(2)
-	fresh := fake(t, func(_ *fakeServer, words []string) string {
-		if words[0] == "REPLICAOF" {
-			both.Done()
-			both.Wait()
+	primaries := []*fakeServer{fake(t, primaryOnly), fake(t, primaryOnly)}
+	groupsAt(t, d, primaries[0])
+	productAt(t, d, "b", primaries[1])
+	for range 5 {
+		fresh := fake(t, primaryOnly)
+		codes := make([]string, 2)
+		var asked sync.WaitGroup
+		for i, product := range []string{"a", "b"} {
+			asked.Go(func() {
+				codes[i] = codeOf(t, query{method: "POST", path: "/v1/products/" + product + "/groups/g0/servers",
+					body: `{"address":"` + fresh.address + `"}`, token: "writer"}.send(d))
+			})
 		}
-		return ""
-	})
-	groupsAt(t, d, fake(t, primaryOnly), fake(t, primaryOnly))
-	codes := make([]string, 2)
-	var asked sync.WaitGroup
-	for i := range codes {
-		asked.Go(func() {
-			codes[i], _ = post(t, d, "POST", fmt.Sprintf("/groups/g%d/servers", i), `{"address":"`+fresh.address+`"}`)
-		})
-	}
-	asked.Wait()
-	if slices.Sort(codes); !slices.Equal(codes, []string{"changed", "ok"}) {
-		t.Errorf("%v", codes)
-	}
-	var list struct{ Groups []groupView }
-	if _, text := post(t, d, "GET", "/groups", ""); json.Unmarshal([]byte(text), &list) != nil || strings.Count(text,
-		`"address":"`+fresh.address) != 1 {
-		t.Errorf("the groups: %s", text)
+		asked.Wait()
+		won := slices.Index(codes, "ok")
+		if slices.Sort(codes); !slices.Equal(codes, []string{"in_use", "ok"}) {
+			t.Fatalf("%v", codes)
+		}
+		_, port, _ := net.SplitHostPort(primaries[won].address)
+		if told := fresh.asked("REPLICAOF"); len(told) != 1 || !strings.Contains(told[0], port) {
+			t.Errorf("the group with the primary at %s gets the server, which is told %v", port, told)
+		}
 	}
 }
 
