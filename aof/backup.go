@@ -2,6 +2,7 @@ package aof
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -239,17 +240,20 @@ func (l *Log) sealBackup() (*sealing, error) {
 	b.sealing = s
 	l.flushTurn()
 	l.selected, l.stamped = -1, 0
-	number, dir, cut, at := b.number, b.dir, l.w.end(), l.parts.Now().UnixMilli()
+	number, dir, cut, at, ends := b.number, b.dir, l.w.end(), l.parts.Now().UnixMilli(), []byte(nil)
+	if l.parts.Ends != nil {
+		ends = l.parts.Ends()
+	}
 	l.w.do(cut, func() {
-		files, err := l.w.seal(dir, cut, at)
+		files, err := l.w.seal(dir, cut, at, ends)
 		go l.parts.Core.DoBetween(func() { l.backedUp(number, files, err) })
 	})
 	return s, nil
 }
 
-// seal switches the log to a new increment, and links the complete increments into the backup. It runs on the writer's
-// goroutine.
-func (w *writer) seal(dir string, cut, atMs int64) (files []string, err error) {
+// seal switches the log to a new increment, and links the complete increments into the backup. If ends is not empty, it
+// is the backup's last increment. It runs on the writer's goroutine.
+func (w *writer) seal(dir string, cut, atMs int64, ends []byte) (files []string, err error) {
 	s := w.lock()
 	whole := s.buf.first >= cut && s.trouble.bad == nil && s.trouble.failing == nil
 	w.unlock()
@@ -290,10 +294,31 @@ func (w *writer) seal(dir string, cut, atMs int64) (files []string, err error) {
 		}
 		files = append(files, to.path(p.name))
 	}
+	if len(ends) > 0 {
+		last := f.nextIncr(next, taken)
+		sealed.incrs, sealed.incrSeq = append(sealed.incrs, last), last.seq
+		files = append(files, to.path(last.name))
+		if err := to.writeFile(last.name, ends); err != nil {
+			return files, err
+		}
+	}
 	if err := to.write(sealed); err != nil {
 		return files, err
 	}
 	return append(files, to.manifestPath()), nil
+}
+
+// writeFile makes a file with a content, and syncs it.
+func (f *folder) writeFile(name string, content []byte) error {
+	file, err := f.disk.Open(f.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
 }
 
 // backedUp notes that SEAL is done.

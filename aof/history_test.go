@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -701,11 +702,19 @@ func TestRouteWithoutIncrements(t *testing.T) {
 }
 
 // TestBackupIsNotAppendedTo: a server starts on a sealed backup, whose files are also files of the server that made it.
-// The new server's writes go to another file. Once they went to the first server's log too.
+// The new server's writes go to another file. Once they went to the first server's log too. The commands that end a
+// move are in the backup only.
 func TestBackupIsNotAppendedTo(t *testing.T) {
+	for _, ends := range []string{"", "*3\r\n$3\r\nSET\r\n$3\r\nend\r\n$1\r\n1\r\n"} {
+		t.Run("ends "+strconv.Quote(ends), func(t *testing.T) { testBackupIsNotAppendedTo(t, ends) })
+	}
+}
+
+func testBackupIsNotAppendedTo(t *testing.T, ends string) {
 	d := faulty.New(1)
 	begin := func(dir string) *server {
 		s := newServer(t, d)
+		s.aof.parts.Ends = func() []byte { return []byte(ends) }
 		s.set.Fsync.Set(Always)
 		s.set.Percentage.Set(0)
 		if dir != "" {
@@ -747,6 +756,9 @@ func TestBackupIsNotAppendedTo(t *testing.T) {
 	steps(other, 7, 8)
 	other.close()
 	other = begin(dir)
+	if has := other.text("end") != ""; has != (ends != "") {
+		t.Errorf("the backup's server has run the commands: %t", has)
+	}
 	steps(other, 9, 10)
 	if n, err := other.state(); err != nil || n != 10 {
 		t.Errorf("the backup's server: step %d of 10, %v", n, err)
@@ -757,6 +769,9 @@ func TestBackupIsNotAppendedTo(t *testing.T) {
 	s = begin("")
 	if n, err := s.state(); err != nil || n != 9 {
 		t.Errorf("the first server: step %d of 9, %v", n, err)
+	}
+	if s.text("end") != "" {
+		t.Error("the first server has run the commands of the backup")
 	}
 	s.close()
 }

@@ -37,6 +37,9 @@ type Parts struct {
 	// Latency is part.Listeners.Latency. It is called in a turn for each event past the threshold.
 	Latency func(event string, took time.Duration)
 	Now     func() time.Time
+	// Ends returns commands that only a backup gets, as its end: those that end what is under way in the log, as moves of
+	// slots. Turn only. nil means that there are none.
+	Ends func() []byte
 	// Room returns how many bytes may wait for the disk, if that is less than aof-buffer-limit. Turn only. nil means
 	// that aof-buffer-limit holds.
 	Room func() int64

@@ -44,6 +44,12 @@ func (c *Cluster) Manual() (away, here bool) {
 	return away, here
 }
 
+// Leftovers returns the slots that other nodes have taken, and that still have keys here. Such keys are being removed.
+func (c *Cluster) Leftovers() (list []uint16) {
+	c.look(func(s *state.State) { list = s.Leftovers() })
+	return list
+}
+
 // Epoch returns the config epoch of another node, or 0 if the node is not known.
 func (c *Cluster) Epoch(id string) (epoch uint64) {
 	c.look(func(s *state.State) {

@@ -9,9 +9,9 @@ import (
 type ClusterRole struct{ d *Set }
 
 // ClusterRole returns the cluster's access to replication. handsOver reports whether slots are about to have another
-// owner. It is called in turns.
-func (d *Set) ClusterRole(handsOver func() bool) ClusterRole {
-	d.handsOver = handsOver
+// owner. ends returns the commands that complete a copy of the log as of now. Both are called in turns.
+func (d *Set) ClusterRole(handsOver func() bool, ends func() []byte) ClusterRole {
+	d.handsOver, d.ends = handsOver, ends
 	return ClusterRole{d}
 }
 

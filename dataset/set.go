@@ -95,13 +95,14 @@ type Set struct {
 	loadContext context.Context
 	stopLoading func()
 
-	copying      bool        // a full copy is being loaded
-	emptied      bool        // the data were dropped for a full copy that could not be loaded
-	cutAt        time.Time   // when work was last cancelled because of kept memory
-	diskLoggedMs int64       // when a write of a replica with a failing disk was last logged, Unix ms
-	stopWrites   func()      // sets or removes the barrier of the disk
-	roleChanged  func()      // sets or removes the barriers of a replica
-	handsOver    func() bool // slots are about to have another owner; set in cluster mode
+	copying      bool          // a full copy is being loaded
+	emptied      bool          // the data were dropped for a full copy that could not be loaded
+	cutAt        time.Time     // when work was last cancelled because of kept memory
+	diskLoggedMs int64         // when a write of a replica with a failing disk was last logged, Unix ms
+	stopWrites   func()        // sets or removes the barrier of the disk
+	roleChanged  func()        // sets or removes the barriers of a replica
+	handsOver    func() bool   // slots are about to have another owner; set in cluster mode
+	ends         func() []byte // commands that complete a copy of the log as of now; set in cluster mode
 }
 
 // New makes a Set. The append-only file is off until the data set is loaded.
@@ -125,6 +126,12 @@ func New(p Parts) *Set {
 		Core: d.Core, Settings: &s.Log, Log: d.Log, Gate: d.Gate, Dir: workingDir, Fatal: func() { os.Exit(1) },
 		Base: d.baseOptions, Saving: func() bool { return d.Scheduler.InProgress() }, Held: d.holdsFiles,
 		Changed: func() { d.stopWrites() }, Latency: d.logLatency, Room: d.logRoom,
+		Ends: func() []byte {
+			if d.ends == nil {
+				return nil
+			}
+			return d.ends()
+		},
 	})
 	s.Feed.Log, s.Feed.Disk, s.Feed.Output = d.Log, d.AOF, d.ReplicaOutput
 	s.Feed.Files, s.Feed.Dir = disk.OS, workingDir

@@ -165,6 +165,9 @@ func (m *Mover) sync(ctx *command.Context) error {
 	case command.Is(word, "FINISH"):
 		return m.finish(ctx)
 	}
+	if command.Is(word, "DROP") && ctx.Client.Is(client.Primary) {
+		return m.dropNow(ctx)
+	}
 	if ctx.Client.Is(client.Primary) { // of our primary's move
 		return nil
 	}

@@ -123,3 +123,38 @@ func (n *node) asksForGrant(t *testing.T) {
 		}
 	})
 }
+
+// TestEndsOfACopy: a backup is sealed in each state of a move to this node. Only the slots that the node owns then
+// have keys in a server that loads the backup.
+func TestEndsOfACopy(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		prev func(n *node)
+		want string
+	}{
+		{"no move", func(*node) {}, ""},
+		{"keys come", func(n *node) { n.receive() }, "FINISH STATE FAILED NAME " + strings.Repeat("a", nameBytes)},
+		{"the slots are this node's", func(n *node) {
+			n.receive()
+			n.Do(func() { n.cluster.publish(ranges{{0, 16000}}.list()) })
+		}, "FINISH STATE SUCCESS NAME " + strings.Repeat("a", nameBytes)},
+		{"another node has taken slots", func(n *node) { n.cluster.left = []uint16{3, 4} }, "DROP SLOTSRANGE 3 3 4 4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			c.prev(n)
+			var got []byte
+			n.Do(func() { got = n.mover.Ends() })
+			text := ""
+			if len(got) > 0 {
+				for _, arg := range splitCommand(nil, got) {
+					text += " " + string(arg)
+				}
+			}
+			if want := " CLUSTER SYNCSLOTS " + c.want; c.want == "" && text != "" || c.want != "" && !strings.HasPrefix(text,
+				want) {
+				t.Errorf("the copy ends with %q, want %q", text, c.want)
+			}
+		})
+	}
+}

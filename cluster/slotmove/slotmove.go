@@ -20,6 +20,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/part"
 	"spindle/internal/logging"
+	"spindle/protocol"
 )
 
 // A Cluster is this node's knowledge of the others. All methods are the turn's and do not wait.
@@ -31,6 +32,8 @@ type Cluster interface {
 	Owner(slot uint16) string
 	// Manual reports whether an operator moves single slots away or here by SETSLOT.
 	Manual() (away, here bool)
+	// Leftovers returns the slots that other nodes have taken, and that still have keys here. They are being removed.
+	Leftovers() []uint16
 	// Epoch returns the config epoch of another node.
 	Epoch(id string) uint64
 	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and
@@ -297,18 +300,37 @@ func (m *Mover) ended(j *job) {
 	m.parts.Busy()
 }
 
-// tellEnd tells replicas and the log how an import ended. If this node has kept keys, they must not remove theirs.
-func (m *Mover) tellEnd(j *job) {
+// tellEnd tells replicas and the log how an import ended.
+func (m *Mover) tellEnd(j *job) { m.core.Effect(engine.AnyDB, m.finishOf(j, j.message)...) }
+
+// finishOf returns the FINISH of an import. If this node has kept keys, others must not remove theirs.
+func (m *Mover) finishOf(j *job, message string) [][]byte {
 	word := "FAILED"
 	if j.state == success || slices.ContainsFunc(j.list, m.isMine) {
 		word = "SUCCESS"
 	}
 	args := [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("FINISH"), []byte("STATE"), []byte(word),
 		[]byte("NAME"), []byte(j.name)}
-	if j.message != "" {
-		args = append(args, []byte("MESSAGE"), []byte(j.message))
+	if message != "" {
+		args = append(args, []byte("MESSAGE"), []byte(message))
 	}
-	m.core.Effect(engine.AnyDB, args...)
+	return args
+}
+
+// Ends returns the commands that complete a copy of the log as of now. A server that loads the copy then has the keys
+// of this node's slots and no part of another slot, whatever its nodes.conf says. Turn only.
+func (m *Mover) Ends() (commands []byte) {
+	for _, j := range m.busy(false) {
+		commands = protocol.AppendCommand(commands, m.finishOf(j, "The backup was sealed during the move"))
+	}
+	if left := m.parts.Cluster.Leftovers(); len(left) > 0 {
+		args := [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("DROP"), []byte("SLOTSRANGE")}
+		for _, slot := range left {
+			args = append(args, number(slot), number(slot))
+		}
+		commands = protocol.AppendCommand(commands, args)
+	}
+	return commands
 }
 
 // noteRole handles a change of this server's role. Each event of a move calls it first, because a new primary's stream

@@ -73,6 +73,7 @@ type cluster struct {
 	done      func() // a claim is decided
 	saved     func() // it waits for the disk
 	onDisk    bool
+	left      []uint16
 	atOnce    bool           // Claim decides: other has failed
 	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
@@ -100,6 +101,7 @@ func (c *cluster) Me() string                              { return c.me.ID }
 func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
 func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
 func (c *cluster) Manual() (away, here bool)               { return false, false }
+func (c *cluster) Leftovers() []uint16                     { return c.left }
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
 func (c *cluster) Reclaim()                                {}
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }

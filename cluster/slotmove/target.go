@@ -166,6 +166,29 @@ func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {
 	m.core.DropSlots(list, func(slot uint16) bool { return !m.parts.Space.Replica && may(slot) })
 }
 
+// dropNow is SYNCSLOTS DROP SLOTSRANGE first last [first last …]. A backup ends with it if other nodes had taken the
+// slots, and their keys were not all removed (Ends). Replies: OK.
+func (m *Mover) dropNow(ctx *command.Context) error {
+	if len(ctx.Args) < 4 || !command.Is(ctx.Args[3], "SLOTSRANGE") {
+		return protocol.ErrSyntax
+	}
+	r, _, _, err := parseAnyRanges(ctx.Args[4:])
+	if err != nil {
+		return err
+	}
+	m.dropAll(r.list())
+	ctx.Reply.OK()
+	return nil
+}
+
+// dropAll removes the keys of slots in this turn.
+func (m *Mover) dropAll(list []uint16) {
+	for _, slot := range m.leftovers(list) {
+		for m.core.DropSlot(slot, time.Second) {
+		}
+	}
+}
+
 // clean removes the keys of an import that failed. Then its slots may move again. A slot that this node owns now keeps
 // its keys: its clients write there already.
 func (m *Mover) clean(j *job) {
@@ -351,10 +374,7 @@ func (m *Mover) finish(ctx *command.Context) error {
 	if j.running() {
 		j.message = string(message)
 		if end == failed { // the primary has removed all that it had: here there may be more, after DEBUG RELOAD there
-			for _, slot := range m.leftovers(j.list) {
-				for m.core.DropSlot(slot, time.Second) {
-				}
-			}
+			m.dropAll(j.list)
 		}
 		m.enter(j, end)
 		m.parts.Space.Hide(j.list, false)

@@ -261,16 +261,21 @@ func (s *State) resolveCollision(n *Node) {
 // keys are removed. But a server may end before it has removed all, or start with an older file that has them. A node
 // that did not know would show an operator such keys as a move that was broken off.
 
+// Leftovers returns the lost slots that still have keys here.
+func (s *State) Leftovers() (list []uint16) {
+	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
+		owner := s.owners[slot]
+		if owner != nil && owner != s.me && owner != s.me.Primary && s.coming[slot] == nil && s.out.Keys(slot) > 0 {
+			list = append(list, uint16(slot))
+		}
+	}
+	return list
+}
+
 // dropLost removes the keys of lost slots, at the start and when this node takes over from its primary. The primary may
 // have ended, or become a replica, before it had removed all of them.
 func (s *State) dropLost() {
-	var dirty []uint16
-	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
-		if owner := s.owners[slot]; owner != nil && owner != s.me && s.coming[slot] == nil && s.out.Keys(slot) > 0 {
-			dirty = append(dirty, uint16(slot))
-		}
-	}
-	if len(dirty) > 0 {
+	if dirty := s.Leftovers(); len(dirty) > 0 {
 		s.log(logging.LevelNotice, "Removing the keys of %d slots that other nodes have taken", len(dirty))
 		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
 	}
