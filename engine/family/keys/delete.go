@@ -7,7 +7,8 @@ import (
 
 // del is DEL key [key …] and UNLINK. For both, the turn takes O(1) to free a value, whatever its size.
 //
-// Replies: the number of deleted keys. Propagates as written, if it deleted any.
+// Replies: the number of deleted keys. On a writable replica, an expired key counts as deleted, as in Redis. Propagates
+// as written, if it deleted any.
 func del(c *command.Context) error {
 	removed := 0
 	keys := c.Args[1:]
@@ -17,7 +18,7 @@ func del(c *command.Context) error {
 		} else if i+prefetchAhead == len(keys) {
 			c.Space.Prefetched()
 		}
-		if remove(c, key) {
+		if c.DB.Delete(key) {
 			c.Notify(command.EventGeneric, "del", key)
 			removed++
 		}
@@ -30,14 +31,6 @@ func del(c *command.Context) error {
 // prefetchAhead is the number of keys by which DEL starts the cache misses early. The misses of a key's block start
 // eight keys after those of its bucket.
 const prefetchAhead = 12
-
-// remove deletes key, unless its deadline has passed. It reports whether it did.
-func remove(c *command.Context, key []byte) bool {
-	if c.DB.Volatile() != 0 && !c.DB.LookupWrite(key).Exists() {
-		return false
-	}
-	return c.DB.Delete(key)
-}
 
 // exists is EXISTS key [key …]. Replies: the number of keys that exist. A repeated key is counted again.
 func exists(c *command.Context) error {
