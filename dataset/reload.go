@@ -37,6 +37,7 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 	path := d.Settings.Save.FileName.Get()
 	options := d.loadOptions(path)
 	options.NoChecksum = options.NoChecksum || d.Saver.AnyChecksum
+	options.KeepExpired = d.Follower.Following() // only the primary removes expired keys
 	d.Space.Trusting = true
 	turn := d.Core.OnBehalf() // the load uses two goroutines
 	_, err := bgsave.Load(context.Background(), path, &bgsave.Into{

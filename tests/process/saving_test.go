@@ -153,3 +153,19 @@ func TestBgsaveCancel(t *testing.T) {
 	}
 	testkit.Await(t, testkit.Slowly(10*time.Second), "the folder to be empty", func() bool { return len(s.Files()) == 0 })
 }
+
+// TestReloadOfReplica: DEBUG RELOAD of a replica keeps a key past its deadline, because only the primary removes it.
+func TestReloadOfReplica(t *testing.T) {
+	primary, replica := testkit.Start(t), testkit.Start(t)
+	replica.Do("REPLICAOF", "127.0.0.1", primary.Port)
+	replica.AwaitInfo(testkit.Slowly(10*time.Second), "replication", "master_link_status", "up")
+	primary.Do("DEBUG", "SET-ACTIVE-EXPIRE", "0")
+	primary.Do("SET", "k", "v", "PX", "1")
+	testkit.Await(t, testkit.Slowly(10*time.Second), "the key expires on the replica", func() bool {
+		return replica.Do("DBSIZE").Int == 1 && replica.Do("EXISTS", "k").Int == 0
+	})
+	replica.Do("DEBUG", "RELOAD")
+	if n := replica.Do("DBSIZE").Int; n != 1 {
+		t.Errorf("%d keys after DEBUG RELOAD, the primary has removed none", n)
+	}
+}
