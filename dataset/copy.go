@@ -267,8 +267,6 @@ func (t copyLoader) intoHidden(c *replication.Copy, begin func() bool, done func
 				d.Whole.Swap(d.Space, i, first+i)
 			}
 			staged.Install()
-		} else {
-			staged.Discard()
 		}
 		d.endCopy(nil, l, err)
 		for i := range d.Space.Len() {

@@ -266,7 +266,7 @@ func (s *Scripts) functionLoad(c *command.Context) error {
 	if last < 2 {
 		return errNoCode
 	}
-	name, err := s.load(s.libraries, c.Args[last], replace, !c.Obeys())
+	name, err := s.load(s.functionWorld(), s.libraries, c.Args[last], replace, !c.Obeys())
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (s *Scripts) functionDelete(c *command.Context) error {
 
 // forget drops the functions of a library that was replaced, deleted or refused, and their figures.
 func (s *Scripts) forget(l *library) {
-	s.functions.release(l)
+	l.env.release(l)
 	for name, f := range l.functions {
 		if f.figures != nil && s.figures.functions[name] == f.figures {
 			delete(s.figures.functions, name)
@@ -445,7 +445,7 @@ func (s *Scripts) functionRestore(c *command.Context) error {
 	}
 	restored, err := newRegistry(), error(nil)
 	for i := 0; i < len(sources) && err == nil; i++ {
-		_, err = s.load(restored, sources[i], false, !c.Obeys())
+		_, err = s.load(s.functionWorld(), restored, sources[i], false, !c.Obeys())
 	}
 	gone := restored.libraries // libraries to drop: after an error these, otherwise the replaced ones
 	if err == nil {

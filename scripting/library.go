@@ -15,6 +15,7 @@ import (
 type library struct {
 	name      string
 	code      string // the source with its first line
+	env       *environment
 	functions map[string]*function
 	stored    int64 // bytes of the stored library without its compiled form
 	bytes     int   // bytes of the compiled form that stay
@@ -166,12 +167,12 @@ func parseLibrary(source []byte) (engine, name string, code []byte, err error) {
 // loadTime is the maximum time that a library may take to register its functions.
 const loadTime = 500 * time.Millisecond
 
-// load compiles a library, runs it so that it registers its functions, and adds it to g. If patience is false, there is
-// no limit of time.
+// load compiles a library, runs it in e so that it registers its functions, and adds it to g. If patience is false,
+// there is no limit of time.
 //
 // Errors: those of its first line, of the compiler, or of its code; a library or function of the same name. Then g has
 // not changed.
-func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name string, err error) {
+func (s *Scripts) load(e *environment, g *registry, source []byte, replace, patience bool) (name string, err error) {
 	engine, name, code, err := parseLibrary(source)
 	switch {
 	case err != nil:
@@ -185,8 +186,8 @@ func (s *Scripts) load(g *registry, source []byte, replace, patience bool) (name
 	if old != nil && !replace {
 		return "", errLibraryExists(name)
 	}
-	l := &library{name: name, code: string(source), functions: map[string]*function{}}
-	if err := s.functionWorld().load(l, code, patience); err != nil {
+	l := &library{name: name, code: string(source), env: e, functions: map[string]*function{}}
+	if err := e.load(l, code, patience); err != nil {
 		return "", err
 	}
 	if len(l.functions) == 0 {
@@ -374,7 +375,7 @@ func (s *Scripts) Sources() (sources [][]byte) {
 //
 // Errors: those of FUNCTION LOAD.
 func (s *Scripts) Restore(source []byte, replace bool) error {
-	_, err := s.load(s.libraries, source, replace, false)
+	_, err := s.load(s.functionWorld(), s.libraries, source, replace, false)
 	return err
 }
 
@@ -385,35 +386,30 @@ func (s *Scripts) Clear() {
 	s.figures.functions = nil
 }
 
-// Staged holds the libraries of a data set that is being received. Turn only.
+// Staged holds the libraries of a data set that is being received. They have their own environment, because a function
+// of the present libraries may have lent the turn, and FUNCTION FLUSH may drop the present environment. Turn only.
 type Staged struct {
 	scripts   *Scripts
 	libraries *registry
+	env       *environment // nil until a library is added
 }
 
 // Stage returns an empty Staged. No client can call its libraries before Install.
-func (s *Scripts) Stage() *Staged { return &Staged{s, newRegistry()} }
+func (s *Scripts) Stage() *Staged { return &Staged{scripts: s, libraries: newRegistry()} }
 
 // Add adds a library to the staged ones.
 //
 // Errors: those of FUNCTION LOAD.
 func (t *Staged) Add(source []byte) error {
-	_, err := t.scripts.load(t.libraries, source, false, false)
+	if t.env == nil {
+		t.env = newEnvironment(t.scripts, true)
+	}
+	_, err := t.scripts.load(t.env, t.libraries, source, false, false)
 	return err
 }
 
 // Install replaces the present libraries by the staged ones.
 func (t *Staged) Install() {
-	s := t.scripts
-	gone := s.libraries.libraries
-	s.libraries = t.libraries
-	for _, l := range gone {
-		s.forget(l)
-	}
-}
-
-func (t *Staged) Discard() {
-	for _, l := range t.libraries.libraries {
-		t.scripts.forget(l)
-	}
+	t.scripts.Clear()
+	t.scripts.libraries, t.scripts.functions = t.libraries, t.env
 }
