@@ -209,6 +209,9 @@ func (c *Core) over(l *lent) {
 		cl.Conn.Resume()
 	} else {
 		l.reply.Discard()
+		if c.hooks.Gone != nil && c.clients.Get(cl.ID) != cl {
+			c.hooks.Gone(cl) // a later command of its transaction may have subscribed it
+		}
 	}
 	c.unitEnded()
 	c.pause.release()

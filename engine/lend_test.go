@@ -377,3 +377,26 @@ func TestLentReplySpills(t *testing.T) {
 		}
 	}
 }
+
+// TestLendOutlivesItsClient: a client leaves while a command of its transaction has lent the turn. A later command of
+// the transaction subscribes the client, and the core forgets it once more.
+func TestLendOutlivesItsClient(t *testing.T) {
+	var end atomic.Bool
+	subscribed := map[*client.Client]bool{}
+	h := newTestCore(t, append(lendRows(&end), command.Spec{Name: "subscribe", Arity: 1,
+		Run: func(c *command.Context) error {
+			subscribed[c.Client] = true
+			return nil
+		}})...)
+	h.Subscribe(part.Listeners{Gone: func(cl *client.Client) { delete(subscribed, cl) }})
+	cl, _ := h.arrive()
+	other, _ := h.arrive()
+	h.batch(cl, "MULTI", "LONG k", "SUBSCRIBE", "EXEC")
+	h.Closed(cl)
+	h.do(other, "ENDLONG")
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	defer h.hold()()
+	if len(subscribed) != 0 {
+		t.Error("a client that has left is subscribed")
+	}
+}
