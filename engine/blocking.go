@@ -85,6 +85,13 @@ func (c *Core) wholly(db int) {
 	}
 }
 
+// offerAll is Ready for all keys that clients wait for.
+func (c *Core) offerAll() {
+	for db := range c.space.Len() {
+		c.wholly(db)
+	}
+}
+
 // unpark ends a client's wait, if it is waiting.
 func (c *Core) unpark(cl *client.Client) {
 	c.assertHeld()

@@ -68,7 +68,8 @@ var gates = []gate{
 		byGuest: (*Core).gateBusyRefuses}},
 	{name: "a fed stream", clients: fedStream, asks: by{byClient: (*Core).gateFedStream,
 		byPrimary: (*Core).gateFedStream}},
-	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause}},
+	{name: "a pause", asks: by{byClient: (*Core).gatePause, byPrimary: (*Core).gatePause,
+		unblocked: (*Core).gatePauseServed}},
 	{name: "the throttle", asks: by{byClient: (*Core).gateThrottle}},
 	{name: "MULTI queues", clients: client.Multi, asks: by{byClient: (*Core).gateQueue, byPrimary: (*Core).gateQueue}},
 	{name: "a latch", asks: by{byClient: (*Core).gateLatch, inScript: (*Core).gateLatchInScript,
@@ -331,6 +332,15 @@ func (c *Core) gatePause(cl *client.Client, call part.Call) (verdict, error) {
 		return pass, nil
 	}
 	c.pause.hold(cl)
+	return hold, nil
+}
+
+// gatePauseServed leaves a client blocked. The end of the pause offers all keys again.
+func (c *Core) gatePauseServed(cl *client.Client, call part.Call) (verdict, error) {
+	if !c.pause.holds(cl, call.Flags) {
+		return pass, nil
+	}
+	c.pause.passed = true
 	return hold, nil
 }
 

@@ -26,7 +26,7 @@ the slots of a script        .       .    .      A   .     .         .         .
 subscribed                   A       A    .      .   .     .         .         .
 busy                         A       B    .      .   .     C         .         .
 a fed stream                 A       A    .      .   .     .         .         .
-a pause                      A       A    .      .   .     .         .         .
+a pause                      A       A    .      .   .     .         B         .
 the throttle                 A       .    .      .   .     .         .         .
 MULTI queues                 A       A    .      .   .     .         .         .
 a latch                      A       .    .      B   .     .         C         D

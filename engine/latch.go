@@ -75,9 +75,7 @@ func (c *Core) removeLatch() {
 	c.pause.release()
 	if l.passed {
 		l.passed = false
-		for db := range c.space.Len() {
-			c.wholly(db)
-		}
+		c.offerAll()
 	}
 }
 

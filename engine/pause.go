@@ -28,6 +28,8 @@ type pause struct {
 	every bool                 // and holds back every command
 	held  list.List            // of *client.Client, in order of arrival
 
+	passed bool // a client that is blocked on a key was not served
+
 	writers []func() // functions of WhenWritable, which wait until no pause is in force
 }
 

@@ -181,3 +181,39 @@ func TestManyPausedClientsLeave(t *testing.T) {
 		t.Errorf("%d clients left in %v, held ones in %v, want at most %v", n, free, held, limit)
 	}
 }
+
+// TestPauseHoldsBlockedClients: a client that is blocked on a key is not served while a pause holds its command back.
+// It does not matter whether the key is ready or the command tries again by itself. The end of the pause serves it.
+func TestPauseHoldsBlockedClients(t *testing.T) {
+	again := func(c *command.Context) int64 { return c.Now + 5 }
+	h := newTestCore(t, command.Spec{Name: "claim", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{Keys: c.Args[1:], Again: again,
+			Timeout: func(c *command.Context) { c.Reply.NullArray() },
+			Retry: func(c *command.Context) error {
+				c.Propagate([]byte("CLAIM"))
+				c.Reply.OK()
+				return nil
+			}})
+		return nil
+	}})
+	cl, _ := h.arrive()
+	served, servedConn := h.arrive()
+	claims, claimsConn := h.arrive()
+	h.do(served, "PARK k")
+	h.do(claims, "CLAIM other")
+	h.sink.take()
+	h.do(cl, "MULTI", "SIGNAL k", "CLIENT PAUSE 100000 WRITE", "EXEC")
+	h.sink.take()
+	for range 3 {
+		h.pass(20 * time.Millisecond)
+		h.dutySlice()
+	}
+	if said := servedConn.take() + claimsConn.take() + h.sink.take(); said != "" {
+		t.Errorf("during the pause: %s", said)
+	}
+	h.do(cl, "CLIENT UNPAUSE")
+	h.pass(20 * time.Millisecond)
+	h.dutySlice()
+	h.expect("the key's client", servedConn.take(), "post $1\r\nk\r\n; resume")
+	h.expect("the other client", claimsConn.take(), "post +OK\r\n; resume")
+}

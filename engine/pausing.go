@@ -48,6 +48,10 @@ func (c *Core) applyPause() {
 	c.space.Hiding = c.pause.on
 	if weaker {
 		c.pause.release()
+		if c.pause.passed {
+			c.pause.passed = false
+			c.offerAll()
+		}
 	}
 }
 
