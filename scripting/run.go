@@ -60,6 +60,7 @@ func (s *Scripts) prepare(c *command.Context, e *environment, f Flags, readOnly 
 		Writes:     &s.beside.wrote,
 	}
 	e.client.DB, e.client.User, e.client.Name = cl.DB, cl.User, cl.Name
+	e.client.Flags = e.client.Flags&^client.NoTouch | cl.Flags&client.NoTouch
 	e.client.Protocol, e.out.RESP3 = 2, false
 	e.setLimit(int(s.deps.Settings.MemoryLimit.Get()))
 	s.run = run{env: e, core: c.Core, isEval: s.eval == e, obeys: c.Obeys(), args: s.run.args[:0]}
