@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,4 +101,25 @@ func TestPinnedMakesRoom(t *testing.T) {
 	h.expect("more", h.do(cl, "SET more "+value, "SET one x"), "+OK\r\n"+outOfMemory)
 	release()
 	h.expect("released", h.do(cl, "DEL more", "SET one x"), ":1\r\n+OK\r\n")
+}
+
+// TestOutOfMemoryWhileLent: a command that began without memory has lent the turn. A call of another client does not
+// change that, so a script's later writes are refused too.
+func TestOutOfMemoryWhileLent(t *testing.T) {
+	var end atomic.Bool
+	h := newTestCore(t, lendRows(&end)...)
+	long, _ := h.arrive()
+	other, _ := h.arrive()
+	h.settings.MaxMemory.Set(1)
+	h.Do(h.ApplyMemoryLimit)
+	h.batch(long, "LONG k")
+	h.turn(other, "GET k")
+	h.Do(func() {
+		if !h.Core.Lent() || !h.OutOfMemory() {
+			t.Errorf("lent: %t, out of memory: %t", h.Core.Lent(), h.OutOfMemory())
+		}
+	})
+	third, _ := h.arrive()
+	h.do(third, "ENDLONG")
+	eventually(t, "the command's end", func() bool { return !h.Lent() })
 }

@@ -92,6 +92,9 @@ func (c *Core) prepareFrames() {
 // memory.
 func (c *Core) memoryBarrier() *part.Barrier {
 	return &part.Barrier{Name: "maxmemory", Refuse: func(cl *client.Client, call part.Call) error {
+		if c.lent != nil {
+			return nil // nothing is evicted, and the lent command's answer stays
+		}
 		if cl.Is(client.Primary) {
 			c.eviction.short = false // its commands are obeyed, even those of its scripts
 			return nil
