@@ -42,7 +42,10 @@ func (c *Core) Serve(b *protocol.Batch) {
 
 // serve runs one of cl's batches. Turn only.
 func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
-	if cl.Out, cl.Reading, cl.LastMs = b.Reply, b.Unread, c.nowMs; b.Timed {
+	if c.lent == nil || c.lent.p.cl != cl { // the lent command writes to its own reply
+		cl.Out = b.Reply
+	}
+	if cl.Reading, cl.LastMs = b.Unread, c.nowMs; b.Timed {
 		c.batch = b
 	}
 	c.pushes.here, cl.AckShown = cl, 0

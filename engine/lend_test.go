@@ -400,3 +400,21 @@ func TestLendOutlivesItsClient(t *testing.T) {
 		t.Error("a client that has left is subscribed")
 	}
 }
+
+// TestLendInExecWithMoreRequests: a client sends another request while a command of its transaction has lent the turn.
+// The request waits, and the transaction's replies stay together.
+func TestLendInExecWithMoreRequests(t *testing.T) {
+	var end atomic.Bool
+	h := newTestCore(t, lendRows(&end)...)
+	cl, conn := h.arrive()
+	other, _ := h.arrive()
+	h.batch(cl, "MULTI", "LONG k", "GET k", "EXEC")
+	if done, answer := h.turn(cl, "PING"); done != 0 || answer != "" {
+		t.Fatalf("%d done: %q", done, answer)
+	}
+	h.do(other, "ENDLONG")
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	if said, want := conn.take(), "*2\r\n$4\r\nover\r\n$1\r\nv\r\n"; !strings.Contains(said, want) {
+		t.Errorf("its client was told %q, want %q", said, want)
+	}
+}
