@@ -30,7 +30,8 @@ type Check struct {
 	Out      io.Writer
 	Progress func(done, total int64) // for a long file; nil: not wanted
 
-	last bool // the file is the last of its log
+	last  bool // the file is the last of its log
+	moves moves
 }
 
 // errInvalid ends a check that has printed what is wrong.
@@ -279,7 +280,10 @@ func (c *Check) text(f io.Reader, name string) (*text, error) {
 func (c *Check) commands(s *text, size int64) (good int64, err error) {
 	s.until, s.strict = c.Until, true
 	for {
-		_, err := s.next()
+		batch, err := s.next()
+		for _, args := range batch {
+			c.moves.follow(args)
+		}
 		if c.Progress != nil {
 			c.Progress(s.offset, size)
 		}
@@ -309,7 +313,7 @@ func (c *Check) mend(path, name, kind string, good, size int64) error {
 		c.say("Aborting...\n")
 		return errInvalid
 	}
-	if err := cutFile(c.Disk, path, good); err != nil {
+	if err := cutFile(c.Disk, path, good, nil); err != nil {
 		c.say("Failed to truncate AOF %s: %s\n", name, err)
 		return errInvalid
 	}
@@ -331,7 +335,7 @@ func (c *Check) cutLater(path, name, kind string, good, size int64) error {
 		c.say("Failed to truncate AOF %s to timestamp %d to offset %d because it is not the last file\n", name, c.Until, good)
 		return errInvalid
 	}
-	if err := cutFile(c.Disk, path, good); err != nil {
+	if err := cutFile(c.Disk, path, good, c.moves.ends("Cut at a moment of the move")); err != nil {
 		c.say("Failed to truncate AOF %s to timestamp %d: %s\n", name, c.Until, err)
 		return errInvalid
 	}

@@ -113,7 +113,9 @@ func newServer(t testing.TB, d disk.System) *server {
 		},
 	})
 	families := append(catalogue.Data(data), conn.Family(conn.Deps{}), tx.NewWatches(s.space).Family(), s.aof.Family(),
-		s.slow())
+		s.slow(), command.Family{Name: "cluster", Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: []command.Spec{
+			{Name: "syncslots", Arity: -3, Flags: command.MayReplicate,
+				Run: func(*command.Context) error { return protocol.ErrSyntax }}}}}})
 	rows, err := command.NewCatalogue(families...)
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +169,7 @@ func (s *server) start() error {
 func (s *server) target() Target {
 	var progress bgsave.Loading
 	return Target{
-		Replay: s.Replay, CanReplay: s.CanReplay, Turn: s.Do,
+		Replay: s.Replay, CanReplay: s.CanReplay, Turn: s.Do, DropSlots: s.DropKeysIn,
 		Into:    func() bgsave.Inserter { return &bgsave.Into{Space: s.space, Turn: s.Do} },
 		Options: func(string) bgsave.LoadOptions { return bgsave.LoadOptions{Progress: &progress} },
 	}

@@ -36,6 +36,7 @@ type load struct {
 	as     *client.Client
 	apart  bool           // the log is one file from before Redis 7, in the server's folder
 	passed map[string]int // how often each command of this file was skipped
+	moves  moves          // under way; followed only outside cluster mode
 }
 
 // A Target is what a load fills, and how.
@@ -44,6 +45,9 @@ type Target struct {
 	Replay func(cl *client.Client, args [][]byte) (passed bool, err error)
 	// CanReplay is engine.Core.CanReplay. The load calls it in turns.
 	CanReplay func(args [][]byte) error
+	// DropSlots is engine.Core.DropKeysIn. The load calls it in turns, for the moves of slots that failed (aof.V1). It is
+	// nil in cluster mode: the node itself ends its moves.
+	DropSlots func(has func(slot uint16) bool)
 	// Turn runs f in a turn. It is nil if the caller holds the turn.
 	Turn func(f func())
 	// Into and Options say how the RDB file of a base is read.
@@ -56,9 +60,10 @@ type Loaded struct {
 	manifest *manifest
 	size     int64 // of all files
 	baseSize int64
-	there    bool  // there was something to load
-	cut      int64 // bytes at the end of the last file that are no whole unit, and are cut off
-	last     int64 // size of the last file
+	there    bool   // there was something to load
+	cut      int64  // bytes at the end of the last file that are no whole unit, and are cut off
+	last     int64  // size of the last file
+	ends     []byte // commands that end the moves that the log did not see end
 }
 
 // Ended reports whether the server that wrote the log had ended in good order, with all its data in the log. offset is
@@ -112,8 +117,24 @@ func (l *load) files(m *manifest) (found Loaded, err error) {
 		l.before += sizes[i]
 		progress.Read.Store(l.before)
 	}
+	if len(l.moves) > 0 { // aof.V1
+		l.log.Notice("The log ends within moves of slots to its server: their keys are dropped")
+		found.ends = l.moves.ends("The log ended during the move")
+		l.turn(func() {
+			for _, one := range l.moves {
+				l.drop(one.slots)
+			}
+		})
+	}
 	l.log.Notice("DB loaded from append only file: %.3f seconds", time.Since(began).Seconds())
 	return found, nil
+}
+
+// drop drops the keys of slots.
+func (l *load) drop(slots slotRuns) {
+	if len(slots) > 0 {
+		l.to.DropSlots(slots.has)
+	}
 }
 
 // path is where a file lies.
@@ -266,6 +287,9 @@ func (l *load) commands(s *text) error {
 				if passed {
 					l.passed[nameOf(args)]++
 				}
+				if l.to.DropSlots != nil {
+					l.drop(l.moves.follow(args))
+				}
 			}
 		})
 		if err != nil {
@@ -327,7 +351,7 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	}
 	l.log.Warning("!!! Warning: short read while loading the AOF file %s!!!", p.name)
 	l.log.Warning("!!! Truncating the AOF %s at offset %d !!!", p.name, s.where.offset)
-	if err := cutFile(l.folder.disk, l.path(p), s.where.offset); err != nil {
+	if err := cutFile(l.folder.disk, l.path(p), s.where.offset, nil); err != nil {
 		l.log.Warning("Error truncating the AOF file %s: %s", p.name, reason.Of(err))
 		return 0, ErrLoad
 	}
@@ -335,15 +359,20 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	return s.where.at - s.where.offset, nil
 }
 
-// cutFile truncates a file to size, durably.
-func cutFile(d disk.System, path string, size int64) error {
-	file, err := d.Open(path, os.O_WRONLY, 0)
+// cutFile truncates a file to size and appends end, durably.
+func cutFile(d disk.System, path string, size int64, end []byte) error {
+	file, err := d.Open(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	if err := file.Truncate(size); err != nil {
 		return err
+	}
+	if len(end) > 0 {
+		if _, err := file.Write(end); err != nil {
+			return err
+		}
 	}
 	return file.Sync()
 }

@@ -45,7 +45,7 @@ func TestReloadCutsTheEnd(t *testing.T) {
 			if c.cut > 0 {
 				path := s.aof.folder.path("appendonly.aof.1.incr.aof")
 				size, _ := d.Size(path)
-				if err := cutFile(d, path, size-c.cut); err != nil {
+				if err := cutFile(d, path, size-c.cut, nil); err != nil {
 					t.Fatal(err)
 				}
 			}

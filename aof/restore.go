@@ -16,7 +16,6 @@ import (
 	"spindle/bgsave"
 	"spindle/bgsave/rdb"
 	"spindle/internal/disk"
-	"spindle/protocol"
 )
 
 // A Past is a log whose files are read to restore the data set of an earlier moment. A server may write to the log
@@ -185,7 +184,7 @@ type Route struct {
 	Offset int64     // of the history, at the cut
 	Last   time.Time // the second of the last effect, from the log's annotations; zero: unknown
 	Skips  []string  // why later bases cannot be used
-	Moves  []string  // names of the moves of slots to the server that are under way at the cut
+	moves  moves     // under way at the cut
 }
 
 // A NoRouteError says why the data set of a moment cannot be restored, and which moments can.
@@ -270,7 +269,7 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 		if within {
 			limit = m.Offset - in.offset
 		}
-		cut, last, reached, err := p.scan(ctx, in.name, limit, m, r.follow)
+		cut, last, reached, err := p.scan(ctx, in.name, limit, m, func(args [][]byte) { r.moves.follow(args) })
 		if damaged := (*damagedError)(nil); errors.As(err, &damaged) {
 			return nil, damaged.Error(), nil
 		}
@@ -297,36 +296,6 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 			r.Last.Format(time.DateTime), time.UnixMilli(next.fromMs).Format(time.DateTime)), nil
 	}
 	return r, "", nil
-}
-
-// follow notes which moves of slots to the server begin and end (slotmove.T3).
-func (r *Route) follow(args [][]byte) {
-	is := func(i int, word string) bool { return strings.EqualFold(string(args[i]), word) }
-	if len(args) < 4 || !is(0, "CLUSTER") || !is(1, "SYNCSLOTS") {
-		return
-	}
-	name := ""
-	for i := 3; i+1 < len(args); i++ {
-		if is(i, "NAME") {
-			name = string(args[i+1])
-		}
-	}
-	switch {
-	case is(2, "ESTABLISH"):
-		r.Moves = append(r.Moves, name)
-	case is(2, "FINISH"):
-		r.Moves = slices.DeleteFunc(r.Moves, func(other string) bool { return other == name })
-	}
-}
-
-// ends returns the commands that end the moves under way. Without them a node that owns the slots by now would take the
-// keys that have come for all of them.
-func (r *Route) ends() (p []byte) {
-	for _, name := range r.Moves {
-		p = protocol.AppendCommand(p, [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("FINISH"), []byte("STATE"),
-			[]byte("FAILED"), []byte("NAME"), []byte(name), []byte("MESSAGE"), []byte("Restored to a moment of the move")})
-	}
-	return p
 }
 
 // after returns the increment that begins the next stretch, after the stretch that ends with last. It returns nil if
@@ -475,7 +444,7 @@ func (p *Past) Write(ctx context.Context, r *Route, into string) (err error) {
 		made = append(made, to.path(file.name))
 		limit, end := int64(math.MaxInt64), []byte(nil)
 		if i == len(r.Incrs) {
-			limit, end = r.Cut, r.ends()
+			limit, end = r.Cut, r.moves.ends("Restored to a moment of the move")
 		}
 		if err := p.copyTo(ctx, name, to.path(file.name), limit, end); err != nil {
 			return err

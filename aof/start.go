@@ -73,6 +73,11 @@ func (l *Log) Open(found Loaded) error {
 		l.state = on
 		w.do(0, w.removeHistory)
 		l.attach()
+		if len(found.ends) > 0 { // otherwise the next load would drop later keys of these slots
+			w.add(found.ends)
+			l.rw.current += int64(len(found.ends))
+			l.flushTurn()
+		}
 	})
 	return nil
 }

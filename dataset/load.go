@@ -33,6 +33,9 @@ func exists(path string) bool {
 // logTarget returns the target for loading a log. A nil turn means that the caller holds a turn.
 func (d *Set) logTarget(turn func(f func())) aof.Target {
 	t := aof.Target{Replay: d.Core.Replay, CanReplay: d.Core.CanReplay, Turn: turn, Options: d.loadOptions}
+	if !d.Cluster {
+		t.DropSlots = d.Core.DropKeysIn
+	}
 	t.Into = func() bgsave.Inserter {
 		if turn != nil {
 			return &bgsave.Into{Space: d.Space, Turn: turn, Functions: d.restoreLibrary}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"spindle/engine/data/value"
+	"spindle/internal/slots"
 )
 
 // dropLooks is the number of keys of a slot that are deleted between two readings of the clock.
@@ -66,3 +67,30 @@ func (c *Core) dropSome(i int, slot uint16) (more bool) {
 	}
 	return n == dropLooks
 }
+
+// DropKeysIn deletes the keys of hash slots in all databases of a server outside cluster mode. has reports whether a
+// slot is one of them. It is a part of a load, so the sinks get no deletion. Turn only. Cost: a walk over all keys.
+func (c *Core) DropKeysIn(has func(slot uint16) bool) {
+	outer := c.replaying
+	c.replaying = true
+	c.Trusting(func() {
+		for i := range c.space.Len() {
+			db := c.space.DB(i)
+			for cursor, more := uint64(0), true; more; more = cursor != 0 {
+				var keys [][]byte
+				cursor = db.Scan(cursor, dropScan, func(v value.Value) {
+					if has(slots.Of(v.Key())) {
+						keys = append(keys, append([]byte(nil), v.Key()...))
+					}
+				})
+				for _, key := range keys {
+					db.Delete(key)
+				}
+			}
+		}
+	})
+	c.replaying = outer
+}
+
+// dropScan is the number of keys that DropKeysIn reads before it deletes some.
+const dropScan = 1000

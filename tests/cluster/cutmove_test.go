@@ -66,6 +66,11 @@ func TestRestoreInAMove(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("restore: %d %s", code, text)
 	}
+	text, _ = testkit.Run(t, testkit.Slowly(30*time.Second), "", testkit.Spindle(t), "restore", "--to-offset",
+		strconv.FormatInt(half, 10), "--dry-run", to.Dir)
+	if !strings.Contains(text, "db0: keys=1,") {
+		t.Errorf("a dry run counts other keys than the one that the node owned: %s", text)
+	}
 	to.Crashes()
 	to.Kill()
 	if err := os.RemoveAll(to.File("appendonlydir")); err != nil {
