@@ -359,8 +359,23 @@ func (l *load) truncated(p part, s *text, last bool) (cut int64, err error) {
 	return s.where.at - s.where.offset, nil
 }
 
-// cutFile truncates a file to size and appends end, durably.
+// cutFile truncates a file to size and appends end, durably. A file with several names keeps its content under the
+// others: those of a backup are files of a server's log.
 func cutFile(d disk.System, path string, size int64, end []byte) error {
+	if shared, err := d.Shared(path); err != nil {
+		return err
+	} else if shared {
+		temp := filepath.Join(filepath.Dir(path), "temp-"+filepath.Base(path))
+		_ = d.Remove(temp)
+		if err := copyPart(context.Background(), d, path, temp, size, end); err != nil {
+			_ = d.Remove(temp)
+			return err
+		}
+		if err := d.Rename(temp, path); err != nil {
+			return err
+		}
+		return d.SyncDir(filepath.Dir(path))
+	}
 	file, err := d.Open(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err

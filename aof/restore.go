@@ -471,6 +471,11 @@ func (p *Past) copyTo(ctx context.Context, name, to string, limit int64, end []b
 	if limit == math.MaxInt64 && d.Link(from, to) == nil {
 		return nil
 	}
+	return copyPart(ctx, d, from, to, limit, end)
+}
+
+// copyPart copies the first limit bytes of a file into a new file, appends end, and syncs it.
+func copyPart(ctx context.Context, d disk.System, from, to string, limit int64, end []byte) error {
 	in, err := d.Open(from, os.O_RDONLY, 0)
 	if err != nil {
 		return err

@@ -308,6 +308,15 @@ func (w *writer) openIncr(name string, fresh bool) (disk.File, error) {
 	flag := os.O_WRONLY | os.O_CREATE | os.O_APPEND
 	if fresh {
 		flag |= os.O_TRUNC
+		if shared, _ := f.disk.Shared(f.path(name)); shared { // a backup has the file too, and it must stay as it is
+			err := f.disk.Remove(f.path(name))
+			if err == nil {
+				err = f.disk.SyncDir(f.dir)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
 	}
 	file, err := f.disk.Open(f.path(name), flag, 0o644)
 	if err == nil && fresh {
