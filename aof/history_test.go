@@ -667,6 +667,10 @@ func TestHistoryThatCannotBeRead(t *testing.T) {
 			heal()
 			s.Do(func() { s.aof.prunedPast = time.Time{} })
 			s.waitFor("the history", func() bool { return s.aof.w.pastOn.Load() })
+			s.waitFor("the removal of replaced files", func() bool {
+				text, _ := d.Content("appendonlydir/appendonly.aof.manifest")
+				return !strings.Contains(string(text), "type h")
+			})
 			steps(s, true)
 			for _, p := range promises {
 				if p.offset < 0 {

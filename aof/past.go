@@ -69,6 +69,7 @@ func (w *writer) readPast() *history {
 func (w *writer) findPast() {
 	if w.past == nil && w.pastLost.Load() && w.file.File != nil && !w.file.temp && len(w.manifest.incrs) > 0 {
 		w.openPast(w.manifest)
+		w.removeHistory() // of rewrites meanwhile
 	}
 }
 
