@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"spindle/engine/client"
@@ -90,8 +91,9 @@ func (l *Log) startBackup(inTransaction bool) error {
 		return errBackupSealed
 	}
 	dir, err := filepath.Abs(filepath.Join(l.parts.Dir(), l.set.BackupDir.Get()))
+	left := []string(nil)
 	if err == nil && l.removing == 0 {
-		err = l.tryBackupDir(dir)
+		left, err = l.tryBackupDir(dir)
 	}
 	if err != nil {
 		return err
@@ -100,7 +102,9 @@ func (l *Log) startBackup(inTransaction bool) error {
 	if own && l.TurnOn() != nil {
 		return protocol.Errorf("ERR", "Can't start a log for the backup. Check server logs.")
 	}
-	*b = backup{state: backupPending, number: b.number + 1, beganMs: l.parts.Now().UnixMilli(), dir: dir, own: own}
+	*b = backup{state: backupPending, number: b.number + 1, beganMs: l.parts.Now().UnixMilli(), dir: dir, own: own,
+		files: left}
+	l.removeBackup()
 	switch {
 	case l.rw.job != nil:
 		b.state = backupSnapshotting
@@ -113,20 +117,38 @@ func (l *Log) startBackup(inTransaction bool) error {
 	return nil
 }
 
-// tryBackupDir returns an error unless the folder of backups exists and is empty. It uses the disk inside the turn.
-func (l *Log) tryBackupDir(dir string) error {
-	err := l.parts.Disk.Mkdir(dir, 0o755)
+// tryBackupDir returns an error unless the folder of backups exists and is empty. It may also have files of a backup
+// that was not sealed when its server died: tryBackupDir returns their paths. It uses the disk inside the turn.
+func (l *Log) tryBackupDir(dir string) (left []string, err error) {
+	err = l.parts.Disk.Mkdir(dir, 0o755)
 	var names []string
 	if err == nil {
 		names, err = l.parts.Disk.ReadDir(dir)
 	}
-	switch {
-	case err != nil:
-		return protocol.Errorf("ERR", "Can't use the backup directory: %s", reason.Of(err))
-	case len(names) > 0:
-		return errBackupNotEmpty
+	if err != nil {
+		return nil, protocol.Errorf("ERR", "Can't use the backup directory: %s", reason.Of(err))
 	}
-	return nil
+	for _, name := range names {
+		if !isOfUnsealed(name, l.set.FileName.Get()) {
+			return nil, errBackupNotEmpty
+		}
+		left = append(left, filepath.Join(dir, name))
+	}
+	if len(left) > 0 {
+		l.parts.Log.Notice("Backup: %d files in %s are of a backup that was not sealed, and are removed", len(left), dir)
+	}
+	return left, nil
+}
+
+// isOfUnsealed reports whether a backup of the log has a file of this name before it is sealed. A sealed backup has a
+// manifest, which is no such file. Without one, the files are of no use.
+func isOfUnsealed(name, log string) bool {
+	rest, ok := strings.CutPrefix(name, log+".")
+	if name == "temp-"+log+manifestSuffix {
+		return true
+	}
+	return ok && (strings.HasSuffix(rest, ".base.rdb") || strings.HasSuffix(rest, ".base.aof") ||
+		strings.HasSuffix(rest, ".incr.aof"))
 }
 
 // snapshotting notes that a rewrite begins.
@@ -191,7 +213,9 @@ func (l *Log) failBackup(why error) {
 func (l *Log) removeBackup() {
 	b := &l.backup
 	files, dir := b.files, b.dir
-	b.files = nil
+	if b.files = nil; len(files) == 0 {
+		return
+	}
 	l.removing++
 	l.w.do(0, func() {
 		defer func() { go l.parts.Core.Do(func() { l.removing-- }) }()

@@ -3,6 +3,7 @@ package aof
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -58,6 +59,62 @@ func TestLeftoverOfABackup(t *testing.T) {
 	}
 	if text, _ := d.Content(f.path(next)); strings.Contains(string(text), "old") {
 		t.Errorf("the new increment is %q", text)
+	}
+	s.close()
+}
+
+// TestBackupAfterACrash: a server dies while it makes a backup. Its next backup replaces the files that are left. A
+// sealed backup stays, and so do files that are not of a backup.
+func TestBackupAfterACrash(t *testing.T) {
+	d := faulty.New(1)
+	dir, err := filepath.Abs("backupdir")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := func() *server {
+		s := newServer(t, d)
+		s.set.Percentage.Set(0)
+		if err := s.start(); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	back := func(s *server) (err error) {
+		s.Do(func() { err = s.aof.startBackup(false) })
+		if err == nil {
+			s.waitFor("the base", func() bool { return len(s.aof.backup.files) > 0 })
+		}
+		return err
+	}
+	s := begin()
+	if err := back(s); err != nil {
+		t.Fatal(err)
+	}
+	d = d.Crash()
+	s.close()
+	if names, _ := d.ReadDir(dir); len(names) != 1 {
+		t.Fatalf("%v are left", names)
+	}
+	s = begin()
+	s.Do(func() { s.aof.startRewrite() }) // so that the next base has another name
+	s.waitFor("the end of a rewrite", func() bool { return !s.aof.Rewriting() })
+	if err := back(s); err != nil {
+		t.Fatal(err)
+	}
+	s.Do(func() {
+		if _, err := s.aof.sealBackup(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.waitFor("SEAL", func() bool { return s.aof.backup.state == backupSealed })
+	if names, _ := d.ReadDir(dir); len(names) != 3 {
+		t.Errorf("the backup has %v", names)
+	}
+	d = d.Crash()
+	s.close()
+	s = begin()
+	if err := back(s); err != errBackupNotEmpty {
+		t.Errorf("START beside a sealed backup: %v", err)
 	}
 	s.close()
 }
