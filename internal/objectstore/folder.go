@@ -9,15 +9,23 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"spindle/internal/disk"
 )
 
 // A Folder is a store in a folder, on another disk or on a network file system. An object is a file.
-type Folder struct{ root string }
+type Folder struct {
+	root  string
+	swept sync.Map // the folders from which sweep has removed files
+}
 
 // tempMark begins the names of files that are not complete yet.
 const tempMark = ".temp-"
+
+// tempFor is the age past which a file that is not complete was left by a process that died.
+const tempFor = 24 * time.Hour
 
 // OpenFolder opens a folder as a store. The folder must exist, because backups must not go to the empty mount point of
 // a file system that is not mounted.
@@ -35,7 +43,7 @@ func OpenFolder(root string) (*Folder, error) {
 	case !stat.IsDir():
 		return nil, fmt.Errorf("%s is no folder", root)
 	}
-	return &Folder{root}, nil
+	return &Folder{root: root}, nil
 }
 
 // String returns the folder's path.
@@ -66,6 +74,9 @@ func (f *Folder) Put(ctx context.Context, key string, body []byte) (checked bool
 	if err == nil {
 		err = out.Sync()
 	}
+	if stat, wrong := out.Stat(); wrong == nil {
+		f.sweep(dir, stat.ModTime())
+	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		return false, err
 	}
@@ -73,6 +84,23 @@ func (f *Folder) Put(ctx context.Context, key string, body []byte) (checked bool
 		return false, err
 	}
 	return false, disk.OS.SyncDir(dir)
+}
+
+// sweep removes files from dir that a process left when it died. now is the present time by the clock of the folder's
+// host, which may be another one. Errors do not matter: the next process tries again.
+func (f *Folder) sweep(dir string, now time.Time) {
+	if _, done := f.swept.LoadOrStore(dir, true); done {
+		return
+	}
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempMark) || !e.Type().IsRegular() {
+			continue
+		}
+		if stat, err := e.Info(); err == nil && now.Sub(stat.ModTime()) > tempFor {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // makeDir makes a folder below the root, with its missing parents.
