@@ -16,7 +16,7 @@ const (
 	sentinelOver    = "sentinel over redis-server"
 	sentinelBeneath = "redis-sentinel over spindle"
 	clusterFile     = "cluster"
-	clusterMixed    = "cluster, every second node a redis-server"
+	clusterMixed    = "cluster beside redis-servers"
 )
 
 var instancesFiles = []string{sentinelFile, sentinelOver, sentinelBeneath, clusterFile, clusterMixed}
