@@ -203,6 +203,22 @@ func (s *State) replacePrimary() {
 	s.resetManual()
 }
 
+// resume makes this node the primary that others know it to be. It was one when it ended, and has started with an older
+// nodes.conf, in which it is a replica. As after any start of a primary, it may lack a confirmed write (state.Q4).
+func (s *State) resume() {
+	s.log(logging.LevelWarning, "The configuration of this node is older than that of its replica: it is a primary.")
+	s.becomePrimary(s.me)
+	s.endElection()
+	s.resetManual()
+	s.following = ""
+	s.out.Ask(Errand{Kind: Promote})
+	if s.restarted = s.Terms.MinAcks > 0; s.restarted {
+		s.ok = false
+		s.out.Ask(Errand{Kind: Withhold})
+	}
+	s.save(true)
+}
+
 // In a manual failover, a replica takes over from a healthy primary. The primary pauses writes, and the replica waits
 // until it has all data.
 

@@ -366,6 +366,9 @@ func (s *State) demote(n, primary *Node, m *bus.Message) {
 		for i := range left {
 			s.notOwn[i] |= left[i] &^ claimed[i]
 		}
+		if primary == s.me && s.me.isReplica() {
+			s.resume()
+		}
 		s.becomePrimary(primary)
 		primary.Epoch = max(primary.Epoch, m.ConfigEpoch)
 		s.log(logging.LevelNotice,
