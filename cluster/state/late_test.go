@@ -7,6 +7,8 @@ import (
 	"spindle/cluster/bus"
 )
 
+const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+
 // lateFile is of a node A. B has taken slots 0 to 9 from C in a move, and C's replica has been elected meanwhile.
 const lateFile = "vars currentEpoch 7 lastVoteEpoch 0\n" +
 	idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 11000-16383\n" +
@@ -66,7 +68,6 @@ func TestLateClaim(t *testing.T) {
 // greater epoch. This node hears of the failover from C before it hears of B's claim. B gets the slots, and is not told
 // that they are D's. Otherwise no node would claim them: D knows that they are B's.
 func TestMovedSlotsAtAFailover(t *testing.T) {
-	const idD = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
 	s, err := loaded(strings.Replace(lateFile, "vars", idD+" 127.0.0.1:7003@17003 slave "+idC+" 0 0 3 connected\nvars", 1))
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +118,28 @@ func TestClaimAgain(t *testing.T) {
 	hears(s, c, 3, "0-5460")
 	if s.owners[3] != b {
 		t.Errorf("slot 3 belongs to %s", s.owners[3].ID)
+	}
+}
+
+// TestClaimAfterAnOldFile: B has started with an older nodes.conf, so its epoch is lower than is known of it. Slots
+// without an owner are B's when B claims them. Until B claims them again, they are open, because the message may be a
+// late one.
+func TestClaimAfterAnOldFile(t *testing.T) {
+	s, err := loaded(strings.Replace(lateFile, "5461-10999", "5461-10899", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.byID[idB]
+	hears(s, b, 9, "5461-10899")
+	for try, open := range []bool{true, false} {
+		hears(s, b, 2, "5461-10999")
+		if s.owners[10900] != b || s.unclaimed(10900) != open {
+			t.Errorf("claim %d: slot 10900 belongs to %v, unclaimed %t", try, s.owners[10900], s.unclaimed(10900))
+		}
+	}
+	hears(s, b, 2, "0-9 5461-10999")
+	if s.owners[3] == b {
+		t.Error("B has a slot of C by an old epoch")
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if s.coming[slot] != nil {
 			continue // an importing slot is only closed by an operator
 		}
-		if epoch < n.Epoch {
+		if epoch < n.Epoch && owner != nil {
 			continue // a late message: n may have given the slot up since (state.C3)
 		}
 		wins := epoch
@@ -137,6 +137,9 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		}
 		s.unassign(slot)
 		s.assign(n, slot)
+		if epoch < n.Epoch {
+			s.notOwn.Add(slot) // n has started with an older nodes.conf, or the message is late: its next claim shows it
+		}
 		s.todo |= todoUpdate
 		s.save(true)
 	}
