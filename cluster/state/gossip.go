@@ -222,6 +222,10 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 		n.IP, n.Port, n.TLSPort, n.BusPort = g.IP, plain, tls, g.BusPort
 		n.Flags &^= bus.NoAddress
 		s.Changed = true
+		s.save(false)
+		if s.me.isReplica() && s.me.Primary == n {
+			s.follow(n, s.following != "") // its own message will have no news
+		}
 	}
 }
 

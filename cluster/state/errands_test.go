@@ -1,0 +1,44 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"spindle/cluster/bus"
+)
+
+// An asker is an Outside that keeps the errands of a node.
+type asker struct {
+	quiet
+	asked []Errand
+}
+
+func (a *asker) Ask(e Errand) { a.asked = append(a.asked, e) }
+
+// TestGossipMovesThePrimary: a replica hears from another node that its failed primary has a new address. It follows
+// the primary there. The primary's own message comes later, and has no news then.
+func TestGossipMovesThePrimary(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master,fail - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &asker{}
+	s.out = out
+	s.Followed()
+	c := s.byID[idC]
+	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), &bus.Message{Type: bus.Ping,
+		Sender: idC, CurrentEpoch: 6, ConfigEpoch: 3, Flags: bus.Primary, Slots: slotsOf("5461-16383"), Port: c.Port,
+		BusPort: c.BusPort, IP: c.IP,
+		Gossip: []bus.Gossip{{ID: idB, IP: "127.0.0.9", Port: 7009, BusPort: 17009, Flags: bus.Primary}}})
+	save := s.Finish()
+	if len(out.asked) != 1 || out.asked[0].Kind != Follow || out.asked[0].Host != "127.0.0.9" ||
+		out.asked[0].Port != 7009 {
+		t.Errorf("errands %+v", out.asked)
+	}
+	if save == nil || !strings.Contains(string(save.Text), "127.0.0.9:7009@17009") {
+		t.Error("nodes.conf has the old address")
+	}
+}
