@@ -298,7 +298,7 @@ func (s *State) tryManual() {
 const migrationDelay = 5000
 
 // migrate moves this replica to a primary that has lost all its replicas, if this replica is the right one. The right
-// one has the smallest ID among the replicas of primaries with most replicas. It stays while fewer than
+// one has the smallest ID among the live replicas of primaries with most replicas. It stays while fewer than
 // min-replicas-to-ack others have what it has, because confirmed writes would be on too few then.
 func (s *State) migrate(most int) {
 	mine := s.me.Primary
@@ -336,7 +336,7 @@ func (s *State) migrate(most int) {
 		}
 		if count == most {
 			for _, r := range n.Replicas {
-				if r.ID < candidate.ID {
+				if r.ID < candidate.ID && !r.is(bus.Failed) {
 					candidate = r
 				}
 			}

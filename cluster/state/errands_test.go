@@ -42,3 +42,30 @@ func TestGossipMovesThePrimary(t *testing.T) {
 		t.Error("nodes.conf has the old address")
 	}
 }
+
+// TestFailedReplicaDoesNotMigrate: C has no replica left. B has three, of which the one with the smallest ID has
+// failed. So this node moves to C, the next in order.
+func TestFailedReplicaDoesNotMigrate(t *testing.T) {
+	failed := "0" + idA[1:39] + "0"
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-16383\n" +
+		idD + " 127.0.0.1:7003@17003 slave " + idB + " 0 0 2 connected\n" +
+		failed + " 127.0.0.1:7004@17004 slave,fail " + idB + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.ok, s.Terms.AllowMigration, s.Terms.MigrationBarrier = true, true, 1
+	c := s.byID[idC]
+	c.Flags |= bus.MigrateTo
+	c.orphanedMs = s.now
+	s.At(s.now + migrationDelay + 1)
+	for _, n := range s.nodes {
+		n.PingSent, n.PongReceived, n.dataReceived = 0, s.now, s.now
+	}
+	s.Tick()
+	if s.me.Primary != c {
+		t.Errorf("this node is a replica of %s", s.me.Primary.ID)
+	}
+}
