@@ -69,3 +69,20 @@ func TestFailedReplicaDoesNotMigrate(t *testing.T) {
 		t.Errorf("this node is a replica of %s", s.me.Primary.ID)
 	}
 }
+
+// TestUpdateAboutThisNode: a message cannot change this node's own role or epoch.
+func TestUpdateAboutThisNode(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), &bus.Message{Type: bus.Update,
+		Sender: idB, CurrentEpoch: 9, ConfigEpoch: 2, Flags: bus.Primary, Slots: slotsOf("0-16383"), About: idA,
+		UpdateEpoch: 9, UpdateSlots: slotsOf("0-16383")})
+	s.Finish()
+	if !s.IsReplica() || s.me.Epoch == 9 {
+		t.Errorf("this node: %s", s.Line(s.me, false))
+	}
+}

@@ -431,10 +431,15 @@ func (s *State) hearFailed(sender *Node, m *bus.Message) {
 	s.todo |= todoUpdate
 }
 
-// update handles an UPDATE message, which says that a node has slots with a greater epoch than this node knew.
+// update handles an UPDATE message, which says that a node has slots with a greater epoch than this node knew. No other
+// node decides this node's epoch.
 func (s *State) update(sender *Node, m *bus.Message) {
 	n := s.byID[m.About]
 	if sender == nil || n == nil || n.Epoch >= m.UpdateEpoch {
+		return
+	}
+	if n == s.me {
+		s.log(logging.LevelNotice, "Discarding UPDATE message about myself.")
 		return
 	}
 	if n.isReplica() {

@@ -88,10 +88,6 @@ func (s *State) closeAll() {
 
 // claims handles a primary's claim to slots. The primary gets the slots that no node claims with a greater epoch.
 func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
-	if n == s.me {
-		s.log(logging.LevelNotice, "Discarding UPDATE message about myself.")
-		return
-	}
 	primary := s.me // the primary whose slots this node serves
 	if !s.me.isPrimary() {
 		primary = s.me.Primary
