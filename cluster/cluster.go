@@ -113,6 +113,7 @@ type Cluster struct {
 
 	errands errands
 	saver   saver
+	locked  int           // the descriptor that has the lock on nodes.conf; 0: none. Guarded by saver.writing
 	durable atomic.Uint64 // how much of the state's critical count is on disk
 
 	held    []outgoing // messages that wait for the disk; only run uses it

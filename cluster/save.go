@@ -137,10 +137,19 @@ func (c *Cluster) write(save *state.Save, no uint64) {
 	c.poke()
 }
 
-// writeFile replaces the file: it writes and syncs a temporary file, renames it, and syncs the folder.
+// writeFile replaces the file: it writes and syncs a temporary file, renames it, and syncs the folder. Then it locks
+// the new file instead of the old one.
 func (c *Cluster) writeFile(text []byte) error {
 	name := c.settings.File.Get()
-	return disk.WriteWhole(c.parts.Disk, name, fmt.Sprintf("%s.tmp-%d-%d", name, os.Getpid(), nowMs()), text)
+	err := disk.WriteWhole(c.parts.Disk, name, fmt.Sprintf("%s.tmp-%d-%d", name, os.Getpid(), nowMs()), text)
+	if old := c.locked; err == nil && old != 0 {
+		if locking := c.lock(); locking != nil {
+			c.log.Warning("%s", locking)
+		} else {
+			_ = unix.Close(old)
+		}
+	}
+	return err
 }
 
 // saved reports whether all decisions so far are on disk. If they are not, done is called once they are.
@@ -168,7 +177,7 @@ func (c *Cluster) saveNow() {
 	}
 }
 
-// lock locks nodes.conf against other processes for the life of this process.
+// lock locks nodes.conf against other processes.
 func (c *Cluster) lock() error {
 	name := c.settings.File.Get()
 	fd, err := unix.Open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_CLOEXEC, 0o644)
@@ -183,7 +192,8 @@ func (c *Cluster) lock() error {
 		}
 		return fmt.Errorf("Impossible to lock %s: %s", name, reason.Of(err))
 	}
-	return nil // the descriptor, and with it the lock, lasts as long as the process
+	c.locked = fd // the descriptor, and with it the lock, lasts until the file is replaced, or the process ends
+	return nil
 }
 
 // load reads nodes.conf, or writes the first one.

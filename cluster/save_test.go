@@ -71,6 +71,22 @@ func holds(t *testing.T, text string) {
 	}
 }
 
+// TestLockIsKept: another process cannot lock nodes.conf, also after a save has replaced the file.
+func TestLockIsKept(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c := alone(t)
+	if err := c.lock(); err != nil {
+		t.Fatal(err)
+	}
+	for slot := range 3 {
+		c.with(func(s *state.State) { s.Assign([]int{slot}) })
+		c.saveNow()
+		if err := alone(t).lock(); err == nil {
+			t.Fatalf("after save %d another node locks the file", slot)
+		}
+	}
+}
+
 // TestSavesBestEffort: with best-effort a save that fails delays nothing, and the next one is written. With sync it
 // ends the process.
 func TestSavesBestEffort(t *testing.T) {
