@@ -296,7 +296,7 @@ func (c *Cluster) shards(ctx *command.Context) error {
 		for _, nodes := range all {
 			r.Map(fields)
 			r.BulkString("slots")
-			ranges := nodes[0].Root().Ranges()
+			ranges := ownerOf(nodes).Ranges()
 			r.Array(2 * len(ranges))
 			for _, run := range ranges {
 				r.Int(int64(run[0]))
@@ -314,6 +314,17 @@ func (c *Cluster) shards(ctx *command.Context) error {
 		}
 	})
 	return nil
+}
+
+// ownerOf returns the node of a shard that has its slots. A primary that has failed stays a primary, without slots,
+// after a replica has taken over.
+func ownerOf(shard []*state.Node) *state.Node {
+	for _, n := range shard {
+		if n.NumSlots > 0 {
+			return n
+		}
+	}
+	return shard[0].Root()
 }
 
 // describeMember writes a node of a shard.

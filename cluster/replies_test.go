@@ -1,0 +1,31 @@
+package cluster
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"spindle/cluster/state"
+	"spindle/engine/data/keyspace"
+	"spindle/tests/testkit/commandtest"
+)
+
+// TestShardsAfterAFailover: the shard's old primary has failed, and has no slots any more. CLUSTER SHARDS shows the
+// slots of the new one, whatever node this node knew first.
+func TestShardsAfterAFailover(t *testing.T) {
+	const mine, old, heir = "07c37dfeb235213a872192d90877d0cd55635b91", "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1",
+		"292f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+	const shard = ",,tls-port=0,shard-id="
+	c := alone(t)
+	core := commandtest.StartIn(t, keyspace.Options{Databases: 1, Slots: true}, Family(c))
+	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(1, 2)))
+	if err := c.state.Load("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		mine + " 127.0.0.1:7000@17000" + shard + mine + " myself,master - 0 0 1 connected 5461-16383\n" +
+		old + " 127.0.0.1:7001@17001" + shard + old + " master,fail - 0 0 2 connected\n" +
+		heir + " 127.0.0.1:7002@17002" + shard + old + " master - 0 0 3 connected 0-5460\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := core.Do(core.Client(2), "CLUSTER", "SHARDS"); !strings.Contains(got, ":0\r\n:5460\r\n") {
+		t.Errorf("CLUSTER SHARDS: %q", got)
+	}
+}
