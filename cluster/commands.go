@@ -226,9 +226,14 @@ func empty(ctx *command.Context) bool {
 	return true
 }
 
-// setSlot runs SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK.
+// setSlot runs SETSLOT slot MIGRATING id | IMPORTING id | STABLE | NODE id. Replies: OK. A Valkey sends it to its
+// replicas too, which learn the same from messages.
 func (c *Cluster) setSlot(ctx *command.Context) error {
 	args := ctx.Args
+	if ctx.Client.Is(client.Primary) {
+		ctx.Reply.OK()
+		return nil
+	}
 	tell := func() {}
 	err := c.order(ctx, func(s *state.State) error {
 		if s.IsReplica() {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"spindle/cluster/state"
+	"spindle/engine/client"
 	"spindle/engine/data/keyspace"
 	"spindle/tests/testkit/commandtest"
 )
@@ -27,5 +28,27 @@ func TestShardsAfterAFailover(t *testing.T) {
 	}
 	if got := core.Do(core.Client(2), "CLUSTER", "SHARDS"); !strings.Contains(got, ":0\r\n:5460\r\n") {
 		t.Errorf("CLUSTER SHARDS: %q", got)
+	}
+}
+
+// TestSetSlotOfAPrimary: a Valkey that is the primary of this node sends it SETSLOT in its stream. This node learns the
+// same from messages, and has no error for its primary.
+func TestSetSlotOfAPrimary(t *testing.T) {
+	const mine, primary = "07c37dfeb235213a872192d90877d0cd55635b91", "67ed2db8d677e59ec4a4cefb06858cf2a1a89fa1"
+	c := alone(t)
+	core := commandtest.StartIn(t, keyspace.Options{Databases: 1, Slots: true}, Family(c))
+	c.state = state.New(outside{c}, c.terms(), nowMs(), rand.New(rand.NewPCG(1, 2)))
+	if err := c.state.Load("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		mine + " 127.0.0.1:7000@17000 myself,slave " + primary + " 0 0 1 connected\n" +
+		primary + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n"); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[client.Flags]string{client.Primary: "+OK\r\n", 0: "-ERR "} {
+		cl := core.Client(2)
+		cl.Flags |= flags
+		got := core.Do(cl, "CLUSTER", "SETSLOT", "100", "NODE", primary, "TIMEOUT", "2000")
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("client with flags %x: %q, want %q", flags, got, want)
+		}
 	}
 }
