@@ -141,34 +141,42 @@ func (m *Machine) choose(p *Instance) {
 //
 // If the primary reports itself a replica, any replica will do. It takes several INFOs to believe such a report, so the
 // replicas may have been without a primary for too long. In Redis such a group stays without a primary.
+//
+// If the primary is down, and all its replicas were restarted meanwhile, one of them that has data will do. In Redis
+// such a replica may even be promoted instead of one that had the primary until recently.
 func (m *Machine) best(p *Instance) *Instance {
 	maxLinkDown := 10 * p.downAfter
 	if p.is(subjectivelyDown) {
 		maxLinkDown += m.now - p.downSince
 	}
-	r := m.bestOf(p, maxLinkDown)
-	if r == nil && !p.saysPrimary && p.acks == 0 {
-		r = m.bestOf(p, math.MaxInt64)
+	r := m.bestOf(p, maxLinkDown, false)
+	switch {
+	case r != nil || p.acks > 0:
+	case !p.saysPrimary:
+		r = m.bestOf(p, math.MaxInt64, false)
+	case p.is(subjectivelyDown):
+		r = m.bestOf(p, maxLinkDown, true)
 	}
 	return r
 }
 
 // bestOf returns the replica to promote. The replica must be reachable and have a fresh INFO, a link not down for
-// longer than maxLinkDown, and a priority other than 0. The lowest priority wins, then the largest offset, then the
-// smallest run id.
+// longer than maxLinkDown, and a priority other than 0. With restarted, the link may also be down since the replica was
+// started with data. The lowest priority wins, then the largest offset, then the smallest run id.
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
 // had all data of this primary, and if its INFO came after the primary was down. A server that was a primary before,
 // or that a full copy has not reached, may lack what earlier primaries have confirmed.
-func (m *Machine) bestOf(p *Instance, maxLinkDown int64) *Instance {
+func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
 		fresh = 5 * m.Periods.ping // its replicas are asked each second
 	}
 	fit := slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
-			r.priority == 0 || m.now-r.infoAt > fresh || r.linkDown > maxLinkDown ||
+			r.priority == 0 || m.now-r.infoAt > fresh ||
+			r.linkDown > maxLinkDown && !(restarted && r.linkDown == neverLinked && r.offset > 0) ||
 			p.acks > 0 && (!r.synced || p.is(subjectivelyDown) && r.infoAt < p.downSince)
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {

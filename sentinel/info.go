@@ -29,6 +29,9 @@ type hostPort struct {
 	port int
 }
 
+// neverLinked is the linkDown of a replica that has had no link to its primary since it started.
+const neverLinked = 1 << 50
+
 // parseReport reads the lines of an INFO. A replica's fields count only after the line with its role. A field that
 // cannot be parsed counts as absent.
 func parseReport(info string) (r report) {
@@ -45,7 +48,7 @@ func parseReport(info string) (r report) {
 		case name == "master_link_down_since_seconds":
 			seconds, _ := strconv.ParseInt(value, 10, 64)
 			if r.linkDown = seconds * 1000; seconds < 0 || seconds > 1<<40 {
-				r.linkDown = 1 << 50 // it was never connected, or not for a very long time
+				r.linkDown = neverLinked
 			}
 		case name == "ack_replicas_wanted":
 			r.acks, _ = strconv.Atoi(value)

@@ -172,6 +172,47 @@ func TestChoice(t *testing.T) {
 	}
 }
 
+// TestChoiceOfRestartedReplicas: all replicas have been restarted since the primary was down. One with data is
+// promoted. One that has never had any data is not, and while another one is fit, neither is.
+func TestChoiceOfRestartedReplicas(t *testing.T) {
+	a, b := strings.Repeat("a", 40), strings.Repeat("b", 40)
+	for name, x := range map[string]struct {
+		infos [2]string
+		best  string
+	}{
+		"restarted":       {[2]string{ofReplica(1, 0, a, -1), ofReplica(100, 7, b, -1)}, "10.0.0.3"},
+		"empty":           {[2]string{ofReplica(1, 0, a, -1), ofReplica(1, 0, b, -1)}, ""},
+		"one is fit":      {[2]string{ofReplica(100, 3, a, 1), ofReplica(1, 7, b, -1)}, "10.0.0.2"},
+		"down for long":   {[2]string{ofReplica(1, 3, a, 9999), ofReplica(0, 7, b, -1)}, ""},
+		"confirms writes": {[2]string{ofReplica(1, 3, a, -1) + "acks", ofReplica(1, 7, b, -1) + "acks"}, ""},
+	} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"},
+			Directive{"known-replica", "m", "10.0.0.3", "1"})
+		p := m.primaries.list[0]
+		m.pass(15_000, "PONG", func(i *Instance) string {
+			if at := slices.Index(p.replicas.list, i); at >= 0 {
+				return x.infos[at]
+			}
+			if strings.HasSuffix(x.infos[0], "acks") {
+				return "role:master\r\nack_replicas_wanted:1\r\n"
+			}
+			return "role:master\r\n"
+		})
+		got := ""
+		p.flags |= subjectivelyDown
+		p.downSince = m.now - 2000
+		if best := m.best(p); best != nil {
+			got = best.at.ip
+		}
+		if got != x.best {
+			t.Errorf("%s: %q, want %q", name, got, x.best)
+		}
+		if p.flags = 0; m.best(p) != nil && name == "restarted" {
+			t.Error("a restarted replica replaces a primary that is up")
+		}
+	}
+}
+
 // TestChoiceKeepsConfirmedWrites: if replies wait for replicas, the largest offset comes before the priority. For that,
 // enough replicas must be known that one of them certainly has every confirmed write.
 func TestChoiceKeepsConfirmedWrites(t *testing.T) {
