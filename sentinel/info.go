@@ -119,7 +119,8 @@ func parseHostPort(value string) (p hostPort, ok bool) {
 	return p, isPort(p.port) && isHost(p.host)
 }
 
-// informed handles an INFO, after the host names in it have been looked up.
+// informed handles an INFO, after the host names in it have been looked up. It drops the INFO if the instance has
+// another address by then: that is another server.
 func (m *Machine) informed(i *Instance, info string) {
 	i.info, i.hasInfo = info, true
 	r := parseReport(info)
@@ -131,9 +132,10 @@ func (m *Machine) informed(i *Instance, info string) {
 		return // an older INFO waits for names, and a newer one will come
 	}
 	i.readingDelayed = true
+	at := i.at
 	m.withNames(func() {
 		i.readingDelayed = false
-		if !i.gone {
+		if !i.gone && i.at == at {
 			m.learn(i, r)
 		}
 	}, hosts...)

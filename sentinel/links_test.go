@@ -101,3 +101,20 @@ func TestUnresolvedSentinels(t *testing.T) {
 		t.Errorf("%d Sentinels; %v", p.sentinels.len(), b.q.events)
 	}
 }
+
+// TestReportOfTheOldPrimary: an INFO of the primary waits for a host name. Meanwhile the primary is switched to another
+// server. The INFO is not that server's.
+func TestReportOfTheOldPrimary(t *testing.T) {
+	b := newTestMachine(t, Directive{"resolve-hostnames", "yes"})
+	p := b.primaries.list[0]
+	b.informed(p, "run_id:"+strings.Repeat("a", 40)+"\r\nrole:slave\r\nmaster_host:other.example\r\nmaster_port:1\r\n")
+	b.Hello("10.0.0.9,26379,"+strings.Repeat("2", 40)+",2,m,10.0.0.2,6379,2", b.now)
+	b.Resolved("other.example", "10.0.0.7", b.now)
+	if p.at.ip != "10.0.0.2" || !p.saysPrimary || p.runID != "" {
+		t.Errorf("the primary at %s has run id %q, says primary: %v", p.at.ip, p.runID, p.saysPrimary)
+	}
+	b.informed(p, "run_id:"+strings.Repeat("b", 40)+"\r\nrole:master\r\n")
+	if p.runID != strings.Repeat("b", 40) {
+		t.Errorf("the run id is %q", p.runID)
+	}
+}
