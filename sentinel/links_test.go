@@ -118,3 +118,13 @@ func TestReportOfTheOldPrimary(t *testing.T) {
 		t.Errorf("the run id is %q", p.runID)
 	}
 }
+
+// TestLargeNumbers: SENTINEL SET takes no number with which the next start would fail.
+func TestLargeNumbers(t *testing.T) {
+	for _, o := range options {
+		m, _ := watching(t)
+		p := m.primaries.list[0]
+		_ = o.set(m, p, "5000000000") // refused or not
+		readsItself(t, m)
+	}
+}

@@ -1,6 +1,7 @@
 package sentinel
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -17,11 +18,11 @@ type option struct {
 	set    func(m *Machine, p *Instance, value string) error
 }
 
-// atLeast returns a setter for a number.
-func atLeast(least int64, to func(p *Instance) *int64) func(m *Machine, p *Instance, value string) error {
+// between returns a setter for a number.
+func between(least, most int64, to func(p *Instance) *int64) func(m *Machine, p *Instance, value string) error {
 	return func(_ *Machine, p *Instance, value string) error {
 		n, ok := number.ParseInt([]byte(value))
-		if !ok || n < least || n > periodMax {
+		if !ok || n < least || n > most {
 			return errInvalid
 		}
 		*to(p) = n
@@ -45,12 +46,12 @@ func script(refusal error, to func(p *Instance) *string) func(m *Machine, p *Ins
 
 var options = []option{
 	{"down-after-milliseconds", false, func(m *Machine, p *Instance, value string) error {
-		err := atLeast(1, func(p *Instance) *int64 { return &p.downAfter })(m, p, value)
+		err := between(1, periodMax, func(p *Instance) *int64 { return &p.downAfter })(m, p, value)
 		p.spreadDownAfter()
 		return err
 	}},
-	{"failover-timeout", false, atLeast(1, func(p *Instance) *int64 { return &p.failoverTimeout })},
-	{"parallel-syncs", false, atLeast(1, func(p *Instance) *int64 { return &p.parallel })},
+	{"failover-timeout", false, between(1, periodMax, func(p *Instance) *int64 { return &p.failoverTimeout })},
+	{"parallel-syncs", false, between(1, math.MaxInt32, func(p *Instance) *int64 { return &p.parallel })},
 	{"notification-script", false, script(errNotify, func(p *Instance) *string { return &p.notify })},
 	{"client-reconfig-script", false, script(errReconfigs, func(p *Instance) *string { return &p.reconfigure })},
 	{"auth-pass", true, func(m *Machine, p *Instance, value string) error {
@@ -63,8 +64,9 @@ var options = []option{
 		m.dropGroup(p)
 		return nil
 	}},
-	{"quorum", false, atLeast(1, func(p *Instance) *int64 { return &p.quorum })},
-	{"master-reboot-down-after-period", false, atLeast(0, func(p *Instance) *int64 { return &p.rebootDownAfter })},
+	{"quorum", false, between(1, math.MaxInt32, func(p *Instance) *int64 { return &p.quorum })},
+	{"master-reboot-down-after-period", false,
+		between(0, periodMax, func(p *Instance) *int64 { return &p.rebootDownAfter })},
 }
 
 // set runs SENTINEL SET name option value… As in Redis, the options before a wrong one are set.
