@@ -87,9 +87,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 			}
 		}
 	})
+	replicas := map[string]bool{}
 	for line := range strings.SplitSeq(string(w.B), "\r\n") {
 		name, value, _ := strings.Cut(line, ":")
-		collectField(out, name, value)
+		collectField(out, name, value, replicas)
 	}
 	for _, f := range scripts {
 		count := func(desc *prometheus.Desc, v float64) {
@@ -114,7 +115,10 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 // collectField sends one INFO field, if it is a number or a state. "db0:keys=1,expires=0" becomes a gauge for each
 // part, labelled with the name. So does "slave0:ip=1.2.3.4,port=6379,offset=10,lag=0", labelled with the address.
 // "ack_state:ok" becomes a gauge for each state: 1 for the one that holds, else 0.
-func collectField(out chan<- prometheus.Metric, name, value string) {
+//
+// replicas has the labels of the replicas so far. Two replicas may have one address, if it is translated on the way.
+// The field's name then makes their labels differ: two equal ones would be an error of the whole reply.
+func collectField(out chan<- prometheus.Metric, name, value string, replicas map[string]bool) {
 	gauge := func(name, text, label, of string) {
 		if n, err := strconv.ParseFloat(text, 64); err == nil {
 			desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", []string{label}, nil)
@@ -147,7 +151,11 @@ func collectField(out chan<- prometheus.Metric, name, value string) {
 			key, text, _ := strings.Cut(part, "=")
 			of[key] = text
 		}
-		address := net.JoinHostPort(of["ip"], of["port"])
+		address := strings.ToValidUTF8(net.JoinHostPort(of["ip"], of["port"]), "?") // the replica chooses its ip
+		if replicas[address] {
+			address += " (" + name + ")"
+		}
+		replicas[address] = true
 		gauge("replica_lag_seconds", of["lag"], "replica", address)
 		gauge("replica_offset", of["offset"], "replica", address)
 	case strings.HasPrefix(name, "db") && strings.Contains(value, "="):
