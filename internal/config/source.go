@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,8 +23,14 @@ type part struct {
 	from int // number of lines before it
 }
 
-// begin notes that the next text comes from name.
-func (s *source) begin(name string) { s.parts = append(s.parts, part{name, s.lines}) }
+// begin notes that the next text comes from name. It ends the last line of the text before, so that this line and the
+// next one do not become one.
+func (s *source) begin(name string) {
+	if text := s.String(); text != "" && text[len(text)-1] != '\n' {
+		_, _ = s.Write([]byte{'\n'})
+	}
+	s.parts = append(s.parts, part{name, s.lines})
+}
 
 // Write implements io.Writer.
 func (s *source) Write(p []byte) (int, error) {
@@ -41,11 +48,15 @@ func (s *source) place(line int) string {
 	return ""
 }
 
-// readFiles appends the files that path names. A pattern may match none; a plain path must exist.
+// readFiles appends the files that path names. A pattern may match none; a plain path must exist. As in a shell, no
+// hidden file matches a pattern whose name does not begin with a dot.
 func readFiles(path string, text *source) error {
 	paths := []string{path}
 	if strings.ContainsAny(path, "*?[") {
 		paths, _ = filepath.Glob(path) // a malformed pattern matches no file
+		if !strings.HasPrefix(filepath.Base(path), ".") {
+			paths = slices.DeleteFunc(paths, func(p string) bool { return strings.HasPrefix(filepath.Base(p), ".") })
+		}
 	}
 	for _, p := range paths {
 		f, err := os.Open(p)
