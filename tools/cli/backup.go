@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"os/signal"
@@ -450,10 +451,16 @@ func (b *backupCall) others(ctx context.Context, r *offsite.Repository, broken s
 	return fmt.Errorf("The parts of these are all there: %s.", strings.Join(whole, ", "))
 }
 
+// lasting returns the length of days. More days than a Duration can hold count as the most, and not as less than none.
+func lasting(days int) time.Duration {
+	const day = 24 * time.Hour
+	return time.Duration(min(int64(days), math.MaxInt64/int64(day))) * day
+}
+
 // prune removes old backups.
 func (b *backupCall) prune(ctx context.Context, r *offsite.Repository) error {
-	done, err := r.Prune(ctx, offsite.Policy{Last: b.keepLast, Since: time.Duration(b.keepDays) * 24 * time.Hour,
-		Now: time.Now(), Dry: b.dry})
+	done, err := r.Prune(ctx, offsite.Policy{Last: b.keepLast, Since: lasting(b.keepDays), Now: time.Now(),
+		Dry: b.dry})
 	if err != nil {
 		return err
 	}
