@@ -141,6 +141,8 @@ func collectField(out chan<- prometheus.Metric, name, value string, replicas map
 	}
 	number, isReplica := strings.CutPrefix(name, "slave")
 	_, notReplica := strconv.Atoi(number)
+	db, isDB := strings.CutPrefix(name, "db")
+	_, notDB := strconv.Atoi(db)
 	switch {
 	case err == nil:
 		desc := prometheus.NewDesc("spindle_"+name, "INFO "+name+".", nil, nil)
@@ -158,10 +160,10 @@ func collectField(out chan<- prometheus.Metric, name, value string, replicas map
 		replicas[address] = true
 		gauge("replica_lag_seconds", of["lag"], "replica", address)
 		gauge("replica_offset", of["offset"], "replica", address)
-	case strings.HasPrefix(name, "db") && strings.Contains(value, "="):
+	case isDB && notDB == nil && strings.Contains(value, "="): // not a field of INFO keysizes
 		for part := range strings.SplitSeq(value, ",") {
 			key, text, _ := strings.Cut(part, "=")
-			gauge("db_"+key, text, "db", strings.TrimPrefix(name, "db"))
+			gauge("db_"+key, text, "db", db)
 		}
 	}
 }

@@ -40,3 +40,14 @@ func TestReplicasWithOneAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestDatabases: the keys of a database are figures, and the sizes of keys in INFO keysizes are not.
+func TestDatabases(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(fields{"db0", "keys=2,expires=0", "db0_distrib_strings_sizes", "2K=1"})
+	families, err := registry.Gather()
+	if err != nil || len(families) != 2 || families[0].GetName() != "spindle_db_expires" ||
+		families[1].GetName() != "spindle_db_keys" || families[1].Metric[0].Label[0].GetValue() != "0" {
+		t.Errorf("%v, %v", families, err)
+	}
+}
