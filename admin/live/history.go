@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,8 +98,9 @@ var series = []row{
 	purposes("runtime", "go_heap", "go_free", "go_stacks", "go_runtime", "program"),
 	field("clients", "connected_clients"), field("blocked", "blocked_clients"),
 	{"keys", false, func(s *second) (keys float64) {
-		for db := range 16 {
-			if n, err := strconv.ParseFloat(pairs(s.now["db"+strconv.Itoa(db)])["keys"], 64); err == nil {
+		for name, value := range s.now { // also beyond 16 databases
+			if strings.HasPrefix(name, "db") {
+				n, _ := strconv.ParseFloat(pairs(value)["keys"], 64)
 				keys += n
 			}
 		}

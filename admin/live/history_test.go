@@ -114,3 +114,13 @@ func FuzzReply(f *testing.F) {
 		}
 	})
 }
+
+// TestKeysOfAllDatabases: the series keys counts the keys of each database, whatever its number.
+func TestKeysOfAllDatabases(t *testing.T) {
+	h := newHistory()
+	h.Add(1_000_000_020, &second{now: map[string]string{"db0": "keys=3,expires=1", "db16": "keys=4,expires=0",
+		"db_size": "1"}})
+	if _, of := points(t, h, "minutes", 0); len(of["keys"]) != 1 || *of["keys"][0] != 7 {
+		t.Errorf("%v", of["keys"])
+	}
+}
