@@ -178,10 +178,13 @@ func (o *sortOptions) reads(v value.Value) int {
 	n := sortableLen(v)
 	from, to := o.window(n)
 	shown := max(to-from, 0) * max(len(o.gets), 1)
-	if o.unsorted {
-		return shown
+	switch {
+	case !o.unsorted:
+		return n + shown
+	case v.Type() == value.Set: // a walk passes the elements before the window
+		return from + shown
 	}
-	return n + shown
+	return shown
 }
 
 // run sorts v's elements, and replies or stores them.
