@@ -165,6 +165,29 @@ func TestLifeAndTerm(t *testing.T) {
 	}
 }
 
+// TestPidFileOfAnother: a start that fails because another server has the address leaves that server's pid file alone.
+// A server that ends does not remove the file that another one has written since.
+func TestPidFileOfAnother(t *testing.T) {
+	first := start(t, asServer, "", "--pidfile", "the.pid")
+	first.await("Ready to accept connections")
+	file := filepath.Join(first.dir, "the.pid")
+	second := start(t, asServer, "", "--unixsocket", filepath.Join(first.dir, "s"), "--pidfile", file)
+	if status := second.exit(); status.ExitStatus() != 1 {
+		t.Errorf("the second one ended with %v", status)
+	}
+	if b, err := os.ReadFile(file); err != nil || string(b) != fmt.Sprintf("%d\n", first.cmd.Process.Pid) {
+		t.Errorf("pid file: %q, %v", b, err)
+	}
+	if err := os.WriteFile(file, []byte("1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.cmd.Process.Signal(syscall.SIGTERM)
+	first.exit()
+	if b, err := os.ReadFile(file); err != nil || string(b) != "1\n" {
+		t.Errorf("the other one's pid file: %q, %v", b, err)
+	}
+}
+
 func TestBadConfigEnds(t *testing.T) {
 	s := start(t, asServer, "", "--hz", "x")
 	if status := s.exit(); status.ExitStatus() != 1 {

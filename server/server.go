@@ -79,16 +79,14 @@ func run(argv []string, manual Manual, asSentinel bool) int {
 	stopWatching := make(chan struct{})
 	defer close(stopWatching)
 	process.KeepCrashes(own, log, stopWatching)
-	pidFile := begun.WritePidFile(own, log)
-	defer process.RemovePidFile(pidFile)
-	in.pidFile = pidFile
-	if err := in.run(args); err != nil {
+	defer func() { process.RemovePidFile(in.pidFile) }()
+	if err := in.run(args, begun); err != nil {
 		if !errors.Is(err, config.ErrLogged) {
 			return refuse(log, err)
 		}
 		return 1
 	}
-	if pidFile != "" {
+	if in.pidFile != "" {
 		log.Notice("Removing the pid file.")
 	}
 	if asSentinel {
@@ -109,8 +107,9 @@ func refuse(log *logging.Logger, err error) int {
 	return 1
 }
 
-// run serves until a shutdown is decided.
-func (in *instance) run(args config.Arguments) error {
+// run serves until a shutdown is decided. The pid file comes after the listeners: a server whose addresses are another
+// one's must leave that one's file alone.
+func (in *instance) run(args config.Arguments, begun *process.Begun) error {
 	log := in.log
 	process.Pin(&in.settings.Process, log)
 	if in.asSentinel {
@@ -145,6 +144,7 @@ func (in *instance) run(args config.Arguments) error {
 	if err := in.listen(); err != nil {
 		return err
 	}
+	in.pidFile = begun.WritePidFile(&in.settings.Process, log)
 	if err := in.parts.Open(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -97,15 +98,20 @@ func writePidFile(s *Settings, daemon bool, log *logging.Logger) (path string) {
 		}
 		path = defaultPidFile
 	}
-	if err := os.WriteFile(path, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o666); err != nil {
+	if full, err := filepath.Abs(path); err == nil {
+		path = full // CONFIG SET dir does not move it
+	}
+	if err := os.WriteFile(path, []byte(pidText()), 0o666); err != nil {
 		log.Warning("Failed to write PID file: %s", reason.Of(err))
 	}
 	return path
 }
 
-// RemovePidFile removes the file of Begun.WritePidFile. path may be empty.
+// RemovePidFile removes the file of Begun.WritePidFile, unless another process has written it since. path may be empty.
 func RemovePidFile(path string) {
-	if path != "" {
+	if text, err := os.ReadFile(path); err == nil && string(text) == pidText() {
 		_ = os.Remove(path)
 	}
 }
+
+func pidText() string { return fmt.Sprintf("%d\n", os.Getpid()) }
