@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"spindle/internal/info"
 	"spindle/internal/setting"
@@ -104,7 +106,8 @@ func parseRule(args []string) (r *rule, rest []string, err error) {
 	if len(args) < 2 {
 		return nil, nil, errRuleForm
 	}
-	if r = (&rule{name: args[0]}); r.name == "" || r.name == "user" || r.name == "prefix" {
+	r = &rule{name: args[0]}
+	if r.name == "" || r.name == "user" || r.name == "prefix" || strings.ContainsFunc(r.name, breaksName) {
 		return nil, nil, errRuleName
 	}
 	r.next.Store(-int64(time.Second)) // the time before the start was quiet
@@ -139,6 +142,10 @@ func parseRule(args []string) (r *rule, rest []string, err error) {
 	}
 	return r, args, nil
 }
+
+// breaksName reports whether no rule's name may have c, because the name stands in a line of INFO and in a label of
+// /metrics.
+func breaksName(c rune) bool { return c == ':' || c == utf8.RuneError || unicode.IsControl(c) }
 
 // formatRules writes rules for CONFIG GET: parseRules reads the text.
 func formatRules(rules []*rule) string { return strings.Join(ruleLines(rules), " ") }

@@ -37,7 +37,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, bad := range []string{"a", "a permit", "a rate", "a rate 0", "a rate x", "a deny prefix", "user deny",
 		"a route", "a route prefix x", `a route "" prefix x`,
-		"a deny a deny",
+		"a deny a deny", `"\xff" deny`, `"a\nrole:master" deny`, `a:1 deny`,
 		`a deny user ""`} {
 		args, err := setting.SplitArgs(bad)
 		if err != nil {
