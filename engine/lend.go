@@ -197,6 +197,7 @@ func (c *Core) over(l *lent) {
 		}
 	}
 	c.stack.slots = nil
+	c.acks.inner = false // a lent EXEC has passed noteAcks by
 	cl.Out = nil
 	c.runBefore()
 	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took, slot: c.stack.counted})

@@ -418,3 +418,28 @@ func TestLendInExecWithMoreRequests(t *testing.T) {
 		t.Errorf("its client was told %q, want %q", said, want)
 	}
 }
+
+// TestLendInExecLeavesNoAcks: after a transaction that has lent the turn, an EXEC that fails because of a WATCH still
+// waits for replicas. Its reply shows that the key has changed.
+func TestLendInExecLeavesNoAcks(t *testing.T) {
+	var end atomic.Bool
+	h := newTestCore(t, lendRows(&end)...)
+	cl, _ := h.arrive()
+	other, _ := h.arrive()
+	h.Do(func() {
+		h.SetAcks(cl, 1)
+		h.SetAcks(other, 1)
+	})
+	h.do(other, "WATCH k")
+	h.batch(cl, "MULTI", "LONG k", "GET k", "EXEC")
+	third, _ := h.arrive()
+	h.do(third, "ENDLONG")
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	h.do(other, "MULTI")
+	b := &protocol.Batch{Session: other, Reply: &protocol.Reply{}, Requests: []protocol.Request{
+		{Args: [][]byte{[]byte("EXEC")}}}}
+	h.Serve(b)
+	if b.Level != 1 {
+		t.Errorf("%q waits for %d replicas", text(b.Reply), b.Level)
+	}
+}
