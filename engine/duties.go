@@ -87,19 +87,22 @@ func (c *Core) idleFor() time.Duration {
 		next = min(next, c.defrag.next-c.nanos)
 	}
 	if at := c.space.NextDeadline(); at != 0 && c.mayExpire() {
-		next = min(next, (at-c.nowMs)*int64(time.Millisecond))
+		next = min(next, inNanos(at-c.nowMs))
 	}
 	if at := c.pause.nextEnd(); at != 0 {
-		next = min(next, (at+1-c.SteadyMs())*int64(time.Millisecond))
+		next = min(next, inNanos(at-c.SteadyMs())+int64(time.Millisecond))
 	}
 	if wait := c.throttle.wait(); wait != 0 {
 		next = min(next, int64(wait))
 	}
 	if at := c.waiting.nextEnd(); at != 0 {
-		next = min(next, (at+1-c.nowMs)*int64(time.Millisecond))
+		next = min(next, inNanos(at-c.nowMs)+int64(time.Millisecond))
 	}
 	return time.Duration(max(next, dutyEvery))
 }
+
+// inNanos returns ms milliseconds in nanoseconds, or a minute if that is less. A client may wait for 300 years.
+func inNanos(ms int64) int64 { return min(ms, 60_000) * int64(time.Millisecond) }
 
 // runDuties does one slice of everything that is due.
 func (c *Core) runDuties() {

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
+	"spindle/engine/command"
 	"spindle/lazyfree"
 )
 
@@ -87,4 +89,26 @@ func TestLateExpiry(t *testing.T) {
 		}
 		h.release()
 	}
+}
+
+// TestIdleBesideLongWaits: a pause or a wait that ends in millions of years leaves an idle server idle.
+func TestIdleBesideLongWaits(t *testing.T) {
+	h := newTestCore(t, command.Spec{Name: "waits", Arity: 1, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{DeadlineMs: math.MaxInt64, Timeout: command.NoArray})
+		return nil
+	}})
+	cl, _ := h.arrive()
+	idle := func(beside string) {
+		t.Helper()
+		h.dutySlice()
+		if wait := h.dutySlice(); wait < 50*time.Millisecond {
+			t.Errorf("beside %s the next slice comes in %v", beside, wait)
+		}
+	}
+	idle("nothing")
+	h.Do(func() { h.PauseFor(PauseByClient, false, math.MaxInt64) })
+	idle("a pause")
+	h.Do(func() { h.Unpause(PauseByClient) })
+	h.do(cl, "WAITS")
+	idle("a wait")
 }
