@@ -123,7 +123,9 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if isCaller {
 		cl.Flags |= client.CloseAfter
-		cl.Conn.Close(true)
+		if c.lent == nil || c.lent.p.cl != cl { // otherwise its reply does not exist yet: over closes it
+			cl.Conn.Close(true)
+		}
 		return
 	}
 	c.unpark(cl) // the next client in line may be served

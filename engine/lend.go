@@ -207,6 +207,9 @@ func (c *Core) over(l *lent) {
 	if c.waiting.byClient[cl] == p { // otherwise the client has left
 		c.unpark(cl)
 		c.postReply(cl, l.reply, l.pushes)
+		if cl.Is(client.CloseAfter) {
+			cl.Conn.Close(true)
+		}
 		cl.Conn.Resume()
 	} else {
 		l.reply.Discard()

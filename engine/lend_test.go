@@ -443,3 +443,16 @@ func TestLendInExecLeavesNoAcks(t *testing.T) {
 		t.Errorf("%q waits for %d replicas", text(b.Reply), b.Level)
 	}
 }
+
+// TestLendInExecOfAClientThatEndsItself: a client closes itself in a transaction that has lent the turn. It gets its
+// reply first.
+func TestLendInExecOfAClientThatEndsItself(t *testing.T) {
+	var end atomic.Bool
+	h := newTestCore(t, lendRows(&end)...)
+	cl, conn := h.arrive()
+	other, _ := h.arrive()
+	h.batch(cl, "MULTI", "LONG k", fmt.Sprint("CLIENT KILL SKIPME no ID ", cl.ID), "GET k", "EXEC")
+	h.do(other, "ENDLONG")
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	h.expect("its client", conn.take(), "post *3\r\n$4\r\nover\r\n:1\r\n; close after output; resume")
+}
