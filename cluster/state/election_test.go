@@ -568,3 +568,28 @@ func TestPrimaryFollowsAnother(t *testing.T) {
 		t.Errorf("the primary is %s, and the new primary has %d slots", s.me.Primary.ID, c.NumSlots)
 	}
 }
+
+// TestFailoverAfterALostElection: an election has expired without enough votes. The next one would begin only later. An
+// operator's failover does not wait for it: it would time out before.
+func TestFailoverAfterALostElection(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master,fail - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Terms.NodeTimeout = 15_000
+	s.electionMs, s.electionEpoch, s.asked = s.now-40_000, 6, true
+	if err := s.Failover(true, false); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		s.At(s.now + TickMs)
+		s.Tick()
+		s.Finish()
+	}
+	if s.current != 7 || s.electionEpoch != 7 || !s.asked {
+		t.Errorf("the election of epoch %d was asked for votes: %t; the epoch is %d", s.electionEpoch, s.asked, s.current)
+	}
+}

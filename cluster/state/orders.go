@@ -236,6 +236,7 @@ func (s *State) Failover(force, takeover bool) error {
 		return errPrimaryDown
 	}
 	s.resetManual()
+	s.endElection() // a new one begins at once
 	s.manualEnd = s.now + s.Terms.ManualTimeout
 	switch {
 	case takeover:
