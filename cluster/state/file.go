@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -347,6 +348,10 @@ func loadRange(text string) (first, last int, ok bool) {
 	return first, last, ok
 }
 
+// unused are the auxiliary fields of Valkey 9.1 that this version does not write, because Redis refuses them. Nodes
+// tell their zones, and have one address for clients and nodes.
+var unused = [...]string{"availability-zone", "client-ipv4", "client-ipv6", "client-tcp-port", "client-tls-port"}
+
 // loadAddress reads ip:port[@bus][,host][,name=value…].
 func (s *State) loadAddress(n *Node, text string, shards map[*Node]bool) string {
 	parts := strings.Split(text, ",")
@@ -359,6 +364,9 @@ func (s *State) loadAddress(n *Node, text string, shards map[*Node]bool) string 
 	plain, tls := false, false
 	for _, aux := range parts[min(2, len(parts)):] {
 		name, value, found := strings.Cut(aux, "=")
+		if found && slices.Contains(unused[:], name) {
+			continue
+		}
 		if !found || !saneName(name) || !saneName(value) {
 			return "an auxiliary field is none"
 		}
@@ -377,7 +385,6 @@ func (s *State) loadAddress(n *Node, text string, shards map[*Node]bool) string 
 		case "tls-port":
 			n.TLSPort, err = loadPort(value)
 			tls = true
-		case "availability-zone": // Valkey 9.1's; nodes tell their zones, and nodes.conf is for Redis too
 		default:
 			return "an auxiliary field is not known"
 		}

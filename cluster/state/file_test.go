@@ -63,6 +63,12 @@ func TestFilesOfAllVersions(t *testing.T) {
 			idB + " 127.0.0.1:7001@17001,,tls-port=7443,shard-id=" + idB + " master - 0 1426238317239 2 connected 5461-16383\n" +
 			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
 			" myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
+		"Valkey 9.1": "vars currentEpoch 6 lastVoteEpoch 3\n" +
+			idC + " 127.0.0.1:7002@17002,,availability-zone=eu:1,client-tls-port=7778,client-tcp-port=7777,client-ipv6=::1," +
+			"client-ipv4=10.1.2.3,tls-port=0,shard-id=" + idB + " slave " + idB + " 0 1426238316232 2 connected\n" +
+			idB + " 127.0.0.1:7001@17001,,tls-port=7443,shard-id=" + idB + " master - 0 1426238317239 2 connected 5461-16383\n" +
+			idA + " 127.0.0.1:7000@17000,,tls-port=0,shard-id=" + idA +
+			" myself,master - 0 0 1 connected 0-5460 [93-<-" + idB + "]\n",
 		"7.4, saved between two messages": "vars currentEpoch 6 lastVoteEpoch 3\n" +
 			idC + " 127.0.0.1:7002@17002,,tls-port=0,shard-id=" + idC + " slave " + idB + " 0 1426238316232 2 connected\n" +
 			idB + " 127.0.0.1:7001@17001,,tls-port=7443,shard-id=" + idB + " master - 0 1426238317239 2 connected 5461-16383\n" +
