@@ -90,9 +90,7 @@ func Run(argv []string) int {
 		return code
 	}
 	process.LogStart(log, args.Program, args.Bare)
-	pidFile := begun.WritePidFile(&h.process, log)
-	defer process.RemovePidFile(pidFile)
-	if err := h.serve(begun.Supervisor); err != nil {
+	if err := h.serve(begun); err != nil {
 		log.Warning("%s", err)
 		return 1
 	}
@@ -123,7 +121,7 @@ var (
 )
 
 // serve serves until a signal ends the proxy.
-func (h *host) serve(supervisor *process.Supervisor) error {
+func (h *host) serve(begun *process.Begun) error {
 	certificates := tlsconfig.Current{
 		Settings: &h.tls, Begins: func() {}, Warn: func(err error) { h.log.Warning("%s", err) },
 		Wanted: func() bool { return h.sockets.TLSPort.Get() != 0 || h.own.TLS.Get() },
@@ -158,6 +156,8 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	if err := p.attach(r); err != nil {
 		return err
 	}
+	pidFile := begun.WritePidFile(&h.process, h.log) // the addresses are this process's now
+	defer process.RemovePidFile(pidFile)
 	signals := process.WatchSignals(&h.process, h.log, nil, nil)
 	defer signals.Stop()
 	if p.product != nil {
@@ -175,7 +175,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	}
 	h.log.Notice("spindle-proxy %s on %s: %d shards", version.Spindle, strings.Join(r.Addrs(), ", "),
 		len(p.finder.Current().Shards))
-	supervisor.Ready()
+	begun.Supervisor.Ready()
 	var replaced chan struct{}
 	if p.product != nil {
 		replaced = p.product.replaced
@@ -186,7 +186,7 @@ func (h *host) serve(supervisor *process.Supervisor) error {
 	case <-replaced: // no move waits for this proxy any more
 		err = errReplaced
 	}
-	supervisor.Stopping()
+	begun.Supervisor.Stopping()
 	p.drain(drainLimit)
 	if p.mirror != nil {
 		p.mirror.finish(drainLimit / 2)

@@ -79,8 +79,6 @@ func Run(argv []string) int {
 	if begun == nil {
 		return code
 	}
-	pidFile := begun.WritePidFile(&s.process, log)
-	defer process.RemovePidFile(pidFile)
 	signals := process.WatchSignals(&s.process, log, nil, nil)
 	defer signals.Stop()
 	d, err := start(s, log)
@@ -88,6 +86,8 @@ func Run(argv []string) int {
 		log.Warning("%s", err)
 		return 1
 	}
+	pidFile := begun.WritePidFile(&s.process, log) // the address is this process's now
+	defer process.RemovePidFile(pidFile)
 	begun.Supervisor.Ready()
 	<-signals.Shutdown
 	begun.Supervisor.Stopping()

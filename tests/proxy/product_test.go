@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -219,4 +221,33 @@ func TestKeysOfAnotherDatabaseMove(t *testing.T) {
 		return testkit.Equal(d.ask("GET", "/v1/products/shop/move", nil)["state"], any("done"))
 	})
 	check("after the move")
+}
+
+// TestPidFilesOfAnother: a proxy or dashboard whose address another one has leaves that one's pid file alone.
+func TestPidFilesOfAnother(t *testing.T) {
+	t.Parallel()
+	store, folder := "folder:"+t.TempDir(), t.TempDir()
+	d := startDashboard(t, store, "--pidfile", filepath.Join(folder, "dashboard"))
+	all := startGroups(t, d, true, "crc16", 1, 0)
+	port := testkit.FreePort(t)
+	asProxy := []string{"--proxy", "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--proxy-product", "shop",
+		"--store", store, "--pidfile", filepath.Join(folder, "proxy")}
+	p := testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: asProxy})
+	all.proxies = append(all.proxies, p)
+	_, dashboardPort, _ := strings.Cut(d.url, "127.0.0.1:")
+	for _, c := range []struct {
+		first *testkit.Server
+		file  string
+		args  []string
+	}{{d.server, "dashboard", []string{"--dashboard", "--dashboard-address", "127.0.0.1:" + dashboardPort,
+		"--store", store, "--pidfile", filepath.Join(folder, "dashboard")}}, {p, "proxy", asProxy}} {
+		second := testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: c.first.Port, Args: c.args})
+		if code := second.Wait(testkit.Slowly(30 * time.Second)); code == 0 {
+			t.Errorf("a second %s ends without an error", c.file)
+		}
+		if text, err := os.ReadFile(filepath.Join(folder, c.file)); strings.TrimSpace(string(text)) !=
+			strconv.Itoa(c.first.PID) {
+			t.Errorf("the pid file of the %s is %q (%v), want %d", c.file, text, err, c.first.PID)
+		}
+	}
 }
