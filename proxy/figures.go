@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,9 +184,10 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	}
 	spread(wholeDesc, &all.whole)
 	for at, f := range all.shards {
-		spread(shardDesc, &f.took, at)
-		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), at)
-		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), at)
+		label := strings.ToValidUTF8(at, "?") // a shard's redirect may have odd bytes
+		spread(shardDesc, &f.took, label)
+		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), label)
+		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), label)
 	}
 	if h := p.cache; h.isOn() {
 		send(cacheHitsDesc, prometheus.CounterValue, float64(h.hits.Load()))
@@ -211,7 +213,7 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	rows := p.table().Rows()
 	for i := range all.rows {
 		if f := &all.rows[i]; f.calls > 0 && i <= len(rows) {
-			name := rows[i-1].Name
+			name := strings.ToValidUTF8(rows[i-1].Name, "?")
 			send(rowCallsDesc, prometheus.CounterValue, float64(f.calls), name)
 			send(rowFailDesc, prometheus.CounterValue, float64(f.failed), name)
 			send(rowTimeDesc, prometheus.CounterValue, float64(f.nanos)/1e9, name)
