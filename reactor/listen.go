@@ -179,8 +179,8 @@ func closeAll(listeners []*listener) {
 
 func (l *listener) close() {
 	l.closed = true
-	unix.Close(l.fd)
-	if l.unix {
+	if l.unix { // before the socket is closed: then it may be a successor's
 		unix.Unlink(l.addr)
 	}
+	unix.Close(l.fd)
 }
