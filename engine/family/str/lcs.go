@@ -1,6 +1,7 @@
 package str
 
 import (
+	"encoding/binary"
 	"math"
 	"math/bits"
 
@@ -37,11 +38,12 @@ func lcs(c *command.Context) error {
 	return o.answer(c, va, vb)
 }
 
-// rowReads is the number of words of a row that cost as much to compute as an element costs to read.
+// rowReads is the number of words of a row that cost as much to compute as an element costs to read. A row of fewer
+// words counts as one element.
 const rowReads = 32
 
 func (o lcsOptions) answer(c *command.Context, va, vb value.Value) error {
-	if c.IsLong(length(va) * (length(vb) / 64 / rowReads)) {
+	if length(vb) > 0 && c.IsLong(length(va)*(1+length(vb)/64/rowReads)) {
 		return c.ReadBeside(func(r *command.Reading) error {
 			o.reply(r, va, vb)
 			return nil
@@ -141,17 +143,19 @@ func (o *lcsOptions) appendMatches(r *protocol.Reply, g *grid) {
 // str.G2. L(m,n) is the number of steps in row m.
 //
 // One addition over the whole vector computes a row from the previous one (Hyyrö, "Bit-parallel LCS-length computation
-// revisited", 2004). So the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB.
+// revisited", 2004). So the 128 million cells that fit proto-max-bulk-len take milliseconds and 16 MB. If b is short,
+// they take longer, and a kept row takes at least a byte.
 type grid struct {
 	a, b   []byte
-	words  int      // per row
-	flat   []uint64 // rows 1..m of inverted steps: a 0 bit is a step; empty if only the length is wanted
+	words  int    // of a row while it is computed
+	bytes  int    // of a kept row
+	flat   []byte // rows 1..m of inverted steps: a 0 bit is a step; empty if only the length is wanted
 	length int
 }
 
 // newGrid fills the table. If keep is false, it only computes the length.
 func newGrid(r *command.Reading, a, b []byte, keep bool) *grid {
-	g := &grid{a: a, b: b, words: (len(b) + 63) / 64}
+	g := &grid{a: a, b: b, words: (len(b) + 63) / 64, bytes: (len(b) + 7) / 8}
 	if len(a) == 0 || len(b) == 0 {
 		return g
 	}
@@ -160,17 +164,17 @@ func newGrid(r *command.Reading, a, b []byte, keep bool) *grid {
 		row[i] = ^uint64(0)
 	}
 	if keep {
-		g.flat = command.Room[uint64](r, len(a)*g.words)
+		g.flat = command.Room[byte](r, len(a)*g.bytes)
 	}
 	var where [256][]uint64 // where[x] has a bit for each x in b; only for the bytes in a
 	for _, x := range a {
 		if where[x] == nil {
 			where[x] = occurrences(b, x, g.words)
 		}
-		r.Steps(g.words / rowReads)
+		r.Steps(1 + g.words/rowReads)
 		nextRow(row, where[x])
 		if keep {
-			g.flat = append(g.flat, row...)
+			g.keep(row)
 		}
 	}
 	for i, w := range row {
@@ -180,6 +184,17 @@ func newGrid(r *command.Reading, a, b []byte, keep bool) *grid {
 		g.length += bits.OnesCount64(^w)
 	}
 	return g
+}
+
+// keep appends the bits of row to flat.
+func (g *grid) keep(row []uint64) {
+	whole := len(g.b) / 64
+	for _, w := range row[:whole] {
+		g.flat = binary.LittleEndian.AppendUint64(g.flat, w)
+	}
+	for n := 8 * whole; n < g.bytes; n++ {
+		g.flat = append(g.flat, byte(row[whole]>>(8*(n%8))))
+	}
 }
 
 // nextRow converts the vector of one row to that of the next row. match has a bit for each position in b that holds the
@@ -206,7 +221,7 @@ func occurrences(b []byte, x byte, words int) []uint64 {
 
 // step returns step(i,j) as defined at grid. i and j count from 1.
 func (g *grid) step(i, j int) bool {
-	return g.flat[(i-1)*g.words+(j-1)/64]>>((j-1)%64)&1 == 0
+	return g.flat[(i-1)*g.bytes+(j-1)/8]>>((j-1)%8)&1 == 0
 }
 
 // A matchRun is a common run of bytes, at index a in one string and at index b in the other.

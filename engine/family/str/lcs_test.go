@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"spindle/engine/command"
@@ -70,6 +71,19 @@ func TestGridAgreesWithTheTable(t *testing.T) {
 		if got := slices.Collect(newGrid(reading, a, b, true).runs); !slices.Equal(got, runs) {
 			t.Fatalf("seed %d: %q and %q meet at %v, not %v", seed, a, b, runs, got)
 		}
+	}
+}
+
+// TestLCSOfShort: LCS of a long and a short string reads outside the turn, and keeps a byte of each row.
+func TestLCSOfShort(t *testing.T) {
+	core := newCore(t)
+	core.Beside = true
+	cl := core.Client(2)
+	const rows = 50_000
+	core.Do(cl, "SET", "long", strings.Repeat("ab", rows/2))
+	core.Do(cl, "SET", "short", "b")
+	if got := core.Do(cl, "LCS", "long", "short"); got != "$1\r\nb\r\n" || core.Held != rows {
+		t.Errorf("%q, %d bytes are held outside the turn, want %d", got, core.Held, rows)
 	}
 }
 
