@@ -144,16 +144,7 @@ func infoStream(c *command.Context) error {
 		return err
 	}
 	if len(c.Args) == 3 {
-		r := c.Reply
-		r.Map(10 + recalledPairs(s))
-		replyShape(r, s)
-		r.BulkString("groups")
-		r.Int(int64(s.GroupCount()))
-		r.BulkString("first-entry")
-		replyOutermost(r, s, false)
-		r.BulkString("last-entry")
-		replyOutermost(r, s, true)
-		return nil
+		return answerStream(c, s)
 	}
 	count := int64(10)
 	switch n := len(c.Args); {
@@ -170,6 +161,28 @@ func infoStream(c *command.Context) error {
 	return answerFull(c, s, uint64(count))
 }
 
+func answerStream(c *command.Context, s streams.Stream) error {
+	if c.IsLong(s.Nodes()) { // replyShape walks them
+		return c.ReadBeside(func(r *command.Reading) error {
+			replyStream(r.Reply, s)
+			return nil
+		})
+	}
+	replyStream(c.Reply, s)
+	return nil
+}
+
+func replyStream(r *protocol.Reply, s streams.Stream) {
+	r.Map(10 + recalledPairs(s))
+	replyShape(r, s)
+	r.BulkString("groups")
+	r.Int(int64(s.GroupCount()))
+	r.BulkString("first-entry")
+	replyOutermost(r, s, false)
+	r.BulkString("last-entry")
+	replyOutermost(r, s, true)
+}
+
 func answerFull(c *command.Context, s streams.Stream, count uint64) error {
 	if isLongFull(c, s, count) {
 		return c.ReadBeside(func(r *command.Reading) error {
@@ -183,7 +196,7 @@ func answerFull(c *command.Context, s streams.Stream, count uint64) error {
 
 // isLongFull reports whether XINFO STREAM FULL with this count is a long read. It stops counting when it knows.
 func isLongFull(c *command.Context, s streams.Stream, count uint64) bool {
-	n := atMost(s.Len(), count)
+	n := atMost(s.Len(), count) + uint64(s.Nodes())
 	for g := range s.Groups {
 		if c.IsLong(int(n)) {
 			return true
