@@ -100,8 +100,8 @@ func (b *besideRestore) run(cl *client.Client, store *value.Store, check rdb.Che
 
 // lower gives the payload a footer that older replicas can read. Otherwise forOlder would copy the payload in the turn.
 func (b *besideRestore) lower() {
-	if kind, ok := rdb.KindOf(b.payload); ok && b.err == nil && lowest(kind) <= codec.CommonVersion &&
-		rdb.PayloadVersion(b.payload) > codec.CommonVersion {
+	if kind, ok := rdb.KindOf(b.payload); ok && b.err == nil &&
+		rdb.PayloadVersion(b.payload) > max(lowest(kind), codec.CommonVersion) {
 		b.payload = rdb.Restamp(b.payload, lowest(kind))
 	}
 }

@@ -290,6 +290,24 @@ func TestRestoreEffects(t *testing.T) {
 	}
 }
 
+// TestRestoreAsItCame: a hash whose fields have deadlines has no older form. So its payload is propagated as it came,
+// or with a lower version in the footer.
+func TestRestoreAsItCame(t *testing.T) {
+	b := newTestServer(t)
+	b.common.Rows()
+	const body = "\x19\x00\x00\x10\x00\x00\x00\x00\x00\x18\x18\x00\x00\x00\x03\x00\x83key\x04\x85value\x06" +
+		"\xf2\x00\x00\x10\x04\xff"
+	got := b.run("restore", "k", "0", string(rdb.AppendFooter([]byte(body), 0, 12)))
+	if got != "+OK\r\n" || b.told != "=" {
+		t.Errorf("version 12: %q, told %q", got, b.told)
+	}
+	got = b.run("restore", "k", "0", string(rdb.AppendFooter([]byte(body), 0, 13)), "REPLACE")
+	want := "restore k 0 " + string(rdb.AppendFooter([]byte(body), 0, 12)) + " REPLACE"
+	if got != "+OK\r\n" || b.told != want {
+		t.Errorf("version 13: %q, told %q, want %q", got, b.told, want)
+	}
+}
+
 // TestRestoreNewer: replicas and the log always get a payload that older servers can read.
 func TestRestoreNewer(t *testing.T) {
 	b := newTestServer(t)

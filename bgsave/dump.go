@@ -281,9 +281,9 @@ func (h *Commands) storeRestored(c *command.Context, o *restoreOptions, began in
 	return nil
 }
 
-// forOlder returns the payload for replicas and the log. A payload whose version or kind is newer than
-// rdb-write-version allows is encoded again from the value at key; other is then true. The new payload has the lowest
-// form that can hold the value. Most values need only another footer.
+// forOlder returns the payload for replicas and the log. If its version or kind is newer than rdb-write-version allows,
+// it becomes the lowest form that can hold the value; other is then true. If the payload has that form, at most the
+// footer changes. Otherwise the value at key is encoded again.
 func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, other bool) {
 	most := h.newest()
 	if rdb.DialectOf(most) == rdb.Valkey {
@@ -301,8 +301,16 @@ func (h *Commands) forOlder(c *command.Context, key, payload []byte) (_ []byte, 
 	if !v.Exists() { // it has expired; the primary's deletion comes
 		return payload, false
 	}
-	if codec.Kind(v, most).Since() > most {
+	best := codec.Kind(v, most)
+	if best.Since() > most {
 		most = h.newest()
+		best = codec.Kind(v, most)
+	}
+	switch low := lowest(kind); { // to encode a large value would take the turn for long
+	case best == kind && rdb.PayloadVersion(payload) == low:
+		return payload, false
+	case best == kind:
+		return rdb.Restamp(slices.Clone(payload), low), true
 	}
 	h.packer.w.Compress = h.Settings.Compress.Get()
 	p, kind := h.packer.append(nil, v, most)
