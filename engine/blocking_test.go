@@ -12,6 +12,8 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/listpack"
 	"spindle/engine/data/value"
+	"spindle/engine/part"
+	"spindle/protocol"
 )
 
 func (h *testCore) parkAll(n int, line string) (clients []*client.Client, conns []*fakeConn) {
@@ -403,4 +405,32 @@ func TestSwappedDatabasesServeBlockedClients(t *testing.T) {
 			t.Errorf("%s: clients still wait for %d keys", how, h.space.Blocking)
 		}
 	}
+}
+
+// TestBarriersAskWhenServed: what refuses writes also refuses the command of a blocked client, when its key is ready or
+// when it tries again by itself.
+func TestBarriersAskWhenServed(t *testing.T) {
+	refuses := &part.Barrier{Name: "test", Refuse: func(_ *client.Client, call part.Call) error {
+		if call.Flags&command.Write == 0 || call.Spec.Name == "signal" {
+			return nil
+		}
+		return protocol.Errorf("ERR", "no writes")
+	}}
+	h := newTestCore(t, command.Spec{Name: "claim", Arity: 1, Flags: command.Write, Run: func(c *command.Context) error {
+		c.Core.Block(c, command.Wait{
+			Again: func(c *command.Context) int64 { return c.Now + 5 },
+			Retry: func(c *command.Context) error { c.Reply.OK(); return nil }})
+		return nil
+	}})
+	h.Do(func() { h.Core.addBarrier(refuses) })
+	cl, _ := h.arrive()
+	_, parked := h.parkAll(1, "PARK k")
+	_, claims := h.parkAll(1, "CLAIM")
+	h.Raise(refuses, true)
+	h.do(cl, "SIGNAL k")
+	h.pass(10 * time.Millisecond)
+	h.dutySlice()
+	h.expect("the key's client", parked[0].take(), "post -ERR no writes\r\n; resume")
+	h.expect("the other client", claims[0].take(), "post -ERR no writes\r\n; resume")
+	h.expect("the key", h.do(cl, "EXISTS k"), ":1\r\n")
 }

@@ -59,7 +59,8 @@ var gates = []gate{
 	{name: "a read-only script", asks: by{inScript: (*Core).gateReadOnlyScript}},
 	{name: "run before", asks: by{inScript: (*Core).gateReplaying}},
 	{name: "the barriers", asks: by{byClient: (*Core).gateBarriers, byPrimary: (*Core).gateBarriers,
-		inScript: (*Core).gateBarriersInScript, byGuest: (*Core).gateBarriers, returning: (*Core).gateBarriersButMemory}},
+		inScript: (*Core).gateBarriersInScript, byGuest: (*Core).gateBarriers, unblocked: (*Core).gateBarriersServed,
+		returning: (*Core).gateBarriersButMemory}},
 	{name: "memory of a script", asks: by{inScript: (*Core).gateMemoryOfScript}},
 	{name: "the slots of a script", asks: by{inScript: (*Core).gateSlotsOfScript}},
 	{name: "subscribed", clients: client.PubSub, asks: by{byClient: (*Core).gateSubscribed,
@@ -248,6 +249,21 @@ func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) 
 			case err != nil && b.Redirects && err != command.ErrHold:
 				return elsewhere, err
 			case err != nil:
+				return refuse, err
+			}
+		}
+	}
+	return pass, nil
+}
+
+// gateBarriersServed asks about the command of a blocked client as if it came now. A client that would be held stays
+// blocked.
+func (c *Core) gateBarriersServed(cl *client.Client, call part.Call) (verdict, error) {
+	for _, b := range c.barriers {
+		if b.Up {
+			if err := b.Refuse(cl, call); err == command.ErrHold {
+				return hold, nil
+			} else if err != nil {
 				return refuse, err
 			}
 		}

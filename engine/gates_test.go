@@ -20,7 +20,7 @@ the user's rights            A       .    B      C   .     A         A         A
 the slots                    A       .    .      .   .     A         .         B
 a read-only script           .       .    .      A   .     .         .         .
 run before                   .       .    .      A   .     .         .         .
-the barriers                 A       A    .      B   .     A         .         C
+the barriers                 A       A    .      B   .     A         C         D
 memory of a script           .       .    .      A   .     .         .         .
 the slots of a script        .       .    .      A   .     .         .         .
 subscribed                   A       A    .      .   .     .         .         .
