@@ -204,7 +204,8 @@ func (s *State) replacePrimary() {
 }
 
 // resume makes this node the primary that others know it to be. It was one when it ended, and has started with an older
-// nodes.conf, in which it is a replica. As after any start of a primary, it may lack a confirmed write (state.Q4).
+// nodes.conf, in which it is a replica. As after any start of a primary, it serves later, because another node may have
+// taken over meanwhile. It may also lack a confirmed write (state.Q4).
 func (s *State) resume() {
 	s.log(logging.LevelWarning, "The configuration of this node is older than that of its replica: it is a primary.")
 	s.becomePrimary(s.me)
@@ -212,8 +213,8 @@ func (s *State) resume() {
 	s.resetManual()
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
+	s.ok, s.firstUpdate = false, s.now
 	if s.restarted = s.Terms.MinAcks > 0; s.restarted {
-		s.ok = false
 		s.out.Ask(Errand{Kind: Withhold})
 	}
 	s.save(true)

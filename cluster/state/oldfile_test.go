@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"testing"
+
+	"spindle/cluster/bus"
 )
 
 // roles names a node whose core and state have different roles.
@@ -45,5 +47,38 @@ func TestOldFile(t *testing.T) {
 				t.Errorf("%d ms after the start: %s%s", patience, all(), w.wrong)
 			}
 		})
+	}
+}
+
+// TestPrimaryAgainServesLater: a primary that has started as a replica does not serve at once, because another node may
+// have taken over. A node that has not heard of that takeover does not make a replica of the new primary a primary.
+func TestPrimaryAgainServesLater(t *testing.T) {
+	const b = idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected"
+	for file, again := range map[string]bool{
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" + b + " 0-16383\n": true,
+		idA + " 127.0.0.1:7000@17000,,shard-id=" + idC + " myself,slave " + idC + " 0 0 7 connected\n" +
+			idC + " 127.0.0.1:7002@17002,,shard-id=" + idC + " master - 0 0 7 connected 0-16383\n" +
+			idB + " 127.0.0.1:7001@17001,,shard-id=" + idC + " master,fail - 0 0 2 connected\n": false,
+	} {
+		s, err := loaded("vars currentEpoch 7 lastVoteEpoch 0\n" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.updateState()
+		s.At(s.now + writableDelay)
+		s.updateState()
+		primary := s.me.Primary
+		s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), &bus.Message{Type: bus.Pong,
+			Sender: idB, CurrentEpoch: 7, ConfigEpoch: 6, Flags: bus.Replica, Primary: idA, Slots: slotsOf("0-16383"),
+			Port: 7001, BusPort: 17001, IP: "127.0.0.1"})
+		s.Finish()
+		if again == s.IsReplica() || again == s.OK() || !again && s.me.Primary != primary {
+			t.Errorf("ok is %t: %s", s.OK(), s.Line(s.me, false))
+		}
+		s.At(s.now + writableDelay)
+		s.updateState()
+		if !s.OK() {
+			t.Errorf("it does not serve later: %s", s.Line(s.me, false))
+		}
 	}
 }

@@ -347,7 +347,9 @@ func (s *State) learnRole(n *Node, m *bus.Message) {
 
 // demote records that a primary has become a replica.
 func (s *State) demote(n, primary *Node, m *bus.Message) {
-	if primary == nil || primary.ShardID != n.ShardID {
+	// If this node follows a third one, n has not heard of a later failover. It does not make this node a primary.
+	late := primary == s.me && s.me.Primary != nil && s.me.Primary != n
+	if primary == nil || primary.ShardID != n.ShardID || late {
 		lost := s.moveAll(n, nil)
 		s.log(logging.LevelNotice, "Node %s is no longer master of shard %s; removed all %d slot(s) it used to own",
 			n.label(), n.ShardID, lost)
