@@ -16,7 +16,7 @@ type asker struct {
 func (a *asker) Ask(e Errand) { a.asked = append(a.asked, e) }
 
 // TestGossipMovesThePrimary: a replica hears from another node that its failed primary has a new address. It follows
-// the primary there. The primary's own message comes later, and has no news then.
+// the primary there when the primary answers. This answer has no news. Before it, the address may be another server's.
 func TestGossipMovesThePrimary(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
@@ -34,6 +34,16 @@ func TestGossipMovesThePrimary(t *testing.T) {
 		BusPort: c.BusPort, IP: c.IP,
 		Gossip: []bus.Gossip{{ID: idB, IP: "127.0.0.9", Port: 7009, BusPort: 17009, Flags: bus.Primary}}})
 	save := s.Finish()
+	if len(out.asked) > 0 {
+		t.Errorf("before the primary answers: errands %+v", out.asked)
+	}
+	b := s.byID[idB]
+	b.Link = &Link{Node: b, ready: true}
+	for range 2 {
+		s.Receive(b.Link, &bus.Message{Type: bus.Pong, Sender: idB, CurrentEpoch: 6, ConfigEpoch: 2, Flags: bus.Primary,
+			Slots: slotsOf("0-5460"), Port: b.Port, BusPort: b.BusPort, IP: b.IP})
+		s.Finish()
+	}
 	if len(out.asked) != 1 || out.asked[0].Kind != Follow || out.asked[0].Host != "127.0.0.9" ||
 		out.asked[0].Port != 7009 {
 		t.Errorf("errands %+v", out.asked)

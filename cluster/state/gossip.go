@@ -223,9 +223,6 @@ func (s *State) takeGossipOf(n, sender *Node, g *bus.Gossip) {
 		n.Flags &^= bus.NoAddress
 		s.Changed = true
 		s.save(false)
-		if s.me.isReplica() && s.me.Primary == n {
-			s.follow(n, s.following != "") // its own message will have no news
-		}
 	}
 }
 

@@ -183,6 +183,11 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 			s.save(false)
 			s.todo |= todoUpdate
 		}
+		// A third node may have told the primary's new address. The core follows when the primary itself answers there.
+		if at := address(sender.IP, s.replicationPort(sender)); l == sender.Link && sender == s.me.Primary &&
+			s.following != "" && s.following != at {
+			s.follow(sender, true)
+		}
 	}
 	if !l.Inbound && m.Type == bus.Pong {
 		s.answered(l.Node)
