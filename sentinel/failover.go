@@ -142,8 +142,10 @@ func (m *Machine) choose(p *Instance) {
 // If the primary reports itself a replica, any replica will do. It takes several INFOs to believe such a report, so the
 // replicas may have been without a primary for too long. In Redis such a group stays without a primary.
 //
-// If the primary is down, and all its replicas were restarted meanwhile, one of them that has data will do. In Redis
-// such a replica may even be promoted instead of one that had the primary until recently.
+// If the primary is down, and all its replicas that are up were restarted meanwhile, one of them that has data will do.
+// One that has run without a link for longer may have very old data. While one that had the primary until recently is
+// only slow to answer, none is promoted. In Redis any replica that has had no link since its start may be promoted,
+// also before better ones.
 func (m *Machine) best(p *Instance) *Instance {
 	maxLinkDown := 10 * p.downAfter
 	if p.is(subjectivelyDown) {
@@ -154,15 +156,18 @@ func (m *Machine) best(p *Instance) *Instance {
 	case r != nil || p.acks > 0:
 	case !p.saysPrimary:
 		r = m.bestOf(p, math.MaxInt64, false)
-	case p.is(subjectivelyDown):
+	case p.is(subjectivelyDown) && !slices.ContainsFunc(p.replicas.list, func(r *Instance) bool {
+		return !r.is(subjectivelyDown) && r.priority != 0 && r.linkDown <= maxLinkDown
+	}):
 		r = m.bestOf(p, maxLinkDown, true)
 	}
 	return r
 }
 
 // bestOf returns the replica to promote. The replica must be reachable and have a fresh INFO, a link not down for
-// longer than maxLinkDown, and a priority other than 0. With restarted, the link may also be down since the replica was
-// started with data. The lowest priority wins, then the largest offset, then the smallest run id.
+// longer than maxLinkDown, and a priority other than 0. With restarted, a replica that has data, and has had no link
+// since its start, counts as without it since then. The lowest priority wins, then the largest offset, then the
+// smallest run id.
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
@@ -174,9 +179,12 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 		fresh = 5 * m.Periods.ping // its replicas are asked each second
 	}
 	fit := slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {
+		away := r.linkDown
+		if restarted && away == neverLinked && r.offset > 0 {
+			away = r.uptime
+		}
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
-			r.priority == 0 || m.now-r.infoAt > fresh ||
-			r.linkDown > maxLinkDown && !(restarted && r.linkDown == neverLinked && r.offset > 0) ||
+			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
 			p.acks > 0 && (!r.synced || p.is(subjectivelyDown) && r.infoAt < p.downSince)
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {

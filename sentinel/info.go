@@ -13,6 +13,7 @@ type report struct {
 	replicas    []hostPort // of a primary
 	acks        int        // of a primary: how many replicas its replies wait for
 	linkDown    int64      // ms
+	uptime      int64      // ms
 	copying     bool       // a full copy is on its way to it
 	role        string     // "master", "slave", or empty
 	primaryHost string
@@ -50,6 +51,9 @@ func parseReport(info string) (r report) {
 			if r.linkDown = seconds * 1000; seconds < 0 || seconds > 1<<40 {
 				r.linkDown = neverLinked
 			}
+		case name == "uptime_in_seconds":
+			seconds, _ := strconv.ParseInt(value, 10, 32)
+			r.uptime = seconds * 1000
 		case name == "ack_replicas_wanted":
 			r.acks, _ = strconv.Atoi(value)
 		case len(name) > 5 && strings.HasPrefix(name, "slave") && name[5] >= '0' && name[5] <= '9':
@@ -152,7 +156,7 @@ func (m *Machine) learn(i *Instance, r report) {
 			i.acks, i.acking = r.acks, len(r.replicas)
 		}
 	}
-	i.linkDown = r.linkDown
+	i.linkDown, i.uptime = r.linkDown, r.uptime
 	if i.synced = i.synced && r.role == "slave"; r.role == "slave" {
 		m.learnFollowing(i, r)
 	}

@@ -73,6 +73,7 @@ type Instance struct {
 
 	// These fields are a replica's, from its INFO.
 	linkDown       int64 // ms
+	uptime         int64 // ms
 	priority       int64
 	announced      bool
 	primaryHost    string

@@ -173,17 +173,21 @@ func TestChoice(t *testing.T) {
 }
 
 // TestChoiceOfRestartedReplicas: all replicas have been restarted since the primary was down. One with data is
-// promoted. One that has never had any data is not, and while another one is fit, neither is.
+// promoted. One that has never had any data is not, nor one that has had no link for long. While another one is fit, or
+// may be fit once it answers, none is.
 func TestChoiceOfRestartedReplicas(t *testing.T) {
 	a, b := strings.Repeat("a", 40), strings.Repeat("b", 40)
 	for name, x := range map[string]struct {
 		infos [2]string
 		best  string
 	}{
-		"restarted":       {[2]string{ofReplica(1, 0, a, -1), ofReplica(100, 7, b, -1)}, "10.0.0.3"},
-		"empty":           {[2]string{ofReplica(1, 0, a, -1), ofReplica(1, 0, b, -1)}, ""},
-		"one is fit":      {[2]string{ofReplica(100, 3, a, 1), ofReplica(1, 7, b, -1)}, "10.0.0.2"},
-		"down for long":   {[2]string{ofReplica(1, 3, a, 9999), ofReplica(0, 7, b, -1)}, ""},
+		"restarted":     {[2]string{ofReplica(1, 0, a, -1), ofReplica(100, 7, b, -1)}, "10.0.0.3"},
+		"empty":         {[2]string{ofReplica(1, 0, a, -1), ofReplica(1, 0, b, -1)}, ""},
+		"one is fit":    {[2]string{ofReplica(100, 3, a, 1), ofReplica(1, 7, b, -1)}, "10.0.0.2"},
+		"down for long": {[2]string{ofReplica(1, 3, a, 9999), ofReplica(0, 7, b, -1)}, ""},
+		"without a link": {[2]string{ofReplica(1, 3, a, -1) + "uptime_in_seconds:9999\r\n", ofReplica(2, 1, b, -1) +
+			"uptime_in_seconds:9\r\n"}, "10.0.0.3"},
+		"one is slow":     {[2]string{ofReplica(100, 9, a, 1), ofReplica(1, 7, b, -1)}, ""},
 		"confirms writes": {[2]string{ofReplica(1, 3, a, -1) + "acks", ofReplica(1, 7, b, -1) + "acks"}, ""},
 	} {
 		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"},
@@ -201,6 +205,9 @@ func TestChoiceOfRestartedReplicas(t *testing.T) {
 		got := ""
 		p.flags |= subjectivelyDown
 		p.downSince = m.now - 2000
+		if name == "one is slow" {
+			p.replicas.list[0].infoAt -= 10_000
+		}
 		if best := m.best(p); best != nil {
 			got = best.at.ip
 		}
