@@ -289,7 +289,9 @@ func (c *Check) commands(s *text, size int64) (good int64, err error) {
 		}
 		switch {
 		case err == errLater:
-			return s.where.offset, nil
+			good, s.until = s.where.offset, 0
+			c.moves.readOn(context.Background(), s)
+			return good, nil
 		case err == io.EOF:
 			return s.offset, nil
 		case err != nil:

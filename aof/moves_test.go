@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -103,5 +104,67 @@ func TestCheckCutsWithinAMove(t *testing.T) {
 	text, _ := d.Content("appendonlydir/appendonly.aof.1.incr.aof")
 	if !strings.Contains(string(text), "FAILED") || strings.Contains(string(text), "again") {
 		t.Errorf("the log is %q", text)
+	}
+}
+
+// TestCutWhenAllKeysHaveCome: restore and check-aof cut a log within a move. If all keys of the move had come, the cut
+// does not end the move, and a node asks nodes.conf. Otherwise the move has failed.
+func TestCutWhenAllKeysHaveCome(t *testing.T) {
+	const first, second = "file appendonly.aof.1.base.aof seq 1 type b\n", "file appendonly.aof.1.incr.aof seq 1 type i\n"
+	for _, c := range []struct {
+		name   string
+		later  []string
+		failed bool
+	}{
+		{"the node then takes the slots", []string{ends + "SUCCESS"}, false},
+		{"keys of other slots change, and one of the move expires",
+			[]string{"SELECT 0", "SET other x", "DEL key", ends + "SUCCESS", "SET key x"}, false},
+		{"a key of the move changes", []string{"SET key x", ends + "SUCCESS"}, true},
+		{"a stream of the move gets a group", []string{"XGROUP CREATE key g $ MKSTREAM", ends + "SUCCESS"}, true},
+		{"all keys go", []string{"FLUSHALL", ends + "SUCCESS"}, true},
+		{"the move fails", []string{ends + "FAILED"}, true},
+		{"another move succeeds", []string{"CLUSTER SYNCSLOTS FINISH NAME m STATE SUCCESS", ends + "FAILED"}, true},
+		{"the log ends", nil, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := faulty.New(1)
+			logOf(t, d, append([]string{"#TS:100", "SET other kept", begins, "SET key moved", "#TS:200"}, c.later...)...)
+			f := &folder{disk: d, dir: "appendonlydir", root: ".", name: "appendonly.aof"}
+			m, err := parseManifest([]byte(first + second))
+			if err == nil {
+				err = errors.Join(f.writeFile(m.base.name, []byte("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n")), f.write(m))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole, _ := d.Content("appendonlydir/appendonly.aof.1.incr.aof")
+			at := int64(strings.Index(string(whole), "#TS:200"))
+			cut := func(by, path string) {
+				text, _ := d.Content(path)
+				if has := strings.Contains(string(text), "FAILED"); has != c.failed ||
+					!strings.HasPrefix(string(text), string(whole[:at])) {
+					t.Errorf("%s: the log is %q", by, text)
+				}
+			}
+			for into, moment := range map[string]Moment{"second": {Second: 150}, "offset": {ByOffset: true, Offset: at},
+				"within": {ByOffset: true, Offset: at + 3}} {
+				past, err := OpenPast(d, "appendonlydir/appendonly.aof.manifest")
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := past.Route(t.Context(), moment)
+				if err == nil {
+					err = past.Write(t.Context(), r, into)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				cut("restore by "+into, into+"/appendonlydir/appendonly.aof.1.incr.aof")
+			}
+			if err := (&Check{Disk: d, Until: 150, Out: io.Discard}).Run("appendonlydir/appendonly.aof.manifest"); err != nil {
+				t.Fatal(err)
+			}
+			cut("check-aof", "appendonlydir/appendonly.aof.1.incr.aof")
+		})
 	}
 }

@@ -269,7 +269,7 @@ func (p *Past) from(ctx context.Context, b pastBase, m Moment) (r *Route, why st
 		if within {
 			limit = m.Offset - in.offset
 		}
-		cut, last, reached, err := p.scan(ctx, in.name, limit, m, func(args [][]byte) { r.moves.follow(args) })
+		cut, last, reached, err := p.scan(ctx, in.name, limit, m, &r.moves)
 		if damaged := (*damagedError)(nil); errors.As(err, &damaged) {
 			return nil, damaged.Error(), nil
 		}
@@ -356,8 +356,8 @@ func (e *damagedError) Error() string {
 
 // scan reads an increment, up to limit bytes or up to the moment. cut is the offset where it stops, after a whole unit.
 // last is the second of the last annotation before the cut, or 0. reached means that the bytes after the cut are later
-// than the moment. It calls see with each command before the cut.
-func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment, see func(args [][]byte)) (cut, last int64,
+// than the moment. under are the moves under way. In the end they are those that the cut ends.
+func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment, under *moves) (cut, last int64,
 	reached bool, err error) {
 	f, err := p.folder.disk.Open(p.folder.path(name), os.O_RDONLY, 0)
 	if err != nil {
@@ -373,7 +373,7 @@ func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment, see
 		var batch commands
 		batch, err = s.next()
 		for _, args := range batch {
-			see(args)
+			under.follow(args)
 		}
 		last = max(last, s.second)
 		switch {
@@ -381,12 +381,14 @@ func (p *Past) scan(ctx context.Context, name string, limit int64, m Moment, see
 			return 0, 0, false, context.Cause(ctx)
 		case err == nil:
 			continue
-		case err == io.EOF:
-			return s.offset, last, false, nil
-		case err == errLater:
-			return s.where.offset, last, true, nil
-		case errors.Is(err, errTruncated): // a live file's last unit may be incomplete, and an offset may lie in a unit
-			return s.where.offset, last, false, nil
+		case err == io.EOF, err == errLater, errors.Is(err, errTruncated):
+			// A live file's last unit may be incomplete, and an offset may lie in a unit.
+			if cut = s.where.offset; err == io.EOF {
+				cut = s.offset
+			}
+			s.r, s.ended, s.until = f, false, 0
+			under.readOn(ctx, s)
+			return cut, last, err == errLater, nil
 		case errors.Is(err, errFormat), errors.As(err, new(unexpected)):
 			return 0, 0, false, &damagedError{name, s.where.at, err}
 		}
