@@ -42,9 +42,7 @@ func (c *Core) Serve(b *protocol.Batch) {
 
 // serve runs one of cl's batches. Turn only.
 func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
-	if c.lent == nil || c.lent.p.cl != cl { // the lent command writes to its own reply
-		cl.Out = b.Reply
-	}
+	c.replyInto(cl, b.Reply)
 	if cl.Reading, cl.LastMs = b.Unread, c.nowMs; b.Timed {
 		c.batch = b
 	}
@@ -69,6 +67,13 @@ func (c *Core) serve(cl *client.Client, b *protocol.Batch) {
 	}
 	cl.TurnSeen = c.number
 	b.Turn, b.NowMs, b.Level = c.number, c.nowMs, cl.AckShown
+}
+
+// replyInto sets the reply of cl's next commands. A command that has lent the turn keeps its own reply.
+func (c *Core) replyInto(cl *client.Client, r *protocol.Reply) {
+	if c.lent == nil || c.lent.p.cl != cl {
+		cl.Out = r
+	}
 }
 
 // run executes the requests of a batch, a few at a time so that their cache misses overlap.

@@ -35,7 +35,8 @@ func (c *Core) Follow(b *protocol.Batch, applied func()) {
 
 // follow runs one of our primary's batches. Turn only.
 func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) {
-	cl.Out, cl.LastMs = b.Reply, c.nowMs
+	c.replyInto(cl, b.Reply)
+	cl.LastMs = c.nowMs
 	c.pushes.here = cl
 	c.Trusting(func() { c.run(cl, b) })
 	c.space.Again(nil) // the batch's bytes are lent

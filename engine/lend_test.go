@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
 	"runtime"
 	"strings"
@@ -455,4 +456,31 @@ func TestLendInExecOfAClientThatEndsItself(t *testing.T) {
 	h.do(other, "ENDLONG")
 	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
 	h.expect("its client", conn.take(), "post *3\r\n$4\r\nover\r\n:1\r\n; close after output; resume")
+}
+
+// TestLendInExecOfThePrimary: our primary's stream continues while a command of its transaction has lent the turn. The
+// link's goroutine resets its reply outside the turn. So the transaction's later commands do not write into that reply.
+func TestLendInExecOfThePrimary(t *testing.T) {
+	var end atomic.Bool
+	h := newTestCore(t, lendRows(&end)...)
+	var primary *client.Client
+	h.Do(func() { primary = h.Adopt(&fakeConn{}) })
+	follow := func(lines ...string) *protocol.Reply {
+		b := &protocol.Batch{Session: primary, Reply: &protocol.Reply{}}
+		for _, line := range lines {
+			b.Requests = append(b.Requests, protocol.Request{Args: bytes.Fields([]byte(line))})
+		}
+		h.Follow(b, func() {})
+		return b.Reply
+	}
+	follow("MULTI", "LONG k", "GET k", "EXEC")
+	if !h.Lent() {
+		t.Fatal("the turn is not lent")
+	}
+	later := follow("PING")
+	end.Store(true)
+	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
+	if said := text(later); said != "" {
+		t.Errorf("the transaction has written %q", said)
+	}
 }
