@@ -434,3 +434,24 @@ func TestBarriersAskWhenServed(t *testing.T) {
 	h.expect("the other client", claims[0].take(), "post -ERR no writes\r\n; resume")
 	h.expect("the key", h.do(cl, "EXISTS k"), ":1\r\n")
 }
+
+// TestBarrierHoldsWhenServed: a barrier holds the command of a blocked client during a pause. The end of the pause
+// serves the client, although no key is ready again.
+func TestBarrierHoldsWhenServed(t *testing.T) {
+	holds := &part.Barrier{Name: "test", Refuse: func(_ *client.Client, call part.Call) error {
+		if call.Spec.Name != "park" {
+			return nil
+		}
+		return command.ErrHold
+	}}
+	h := newTestCore(t)
+	h.Do(func() { h.Core.addBarrier(holds) })
+	cl, _ := h.arrive()
+	_, parked := h.parkAll(1, "PARK k")
+	h.Raise(holds, true)
+	h.do(cl, "MULTI", "SIGNAL k", "CLIENT PAUSE 100000 WRITE", "EXEC")
+	h.expect("during the pause", parked[0].take(), "")
+	h.Raise(holds, false)
+	h.do(cl, "CLIENT UNPAUSE")
+	h.expect("after the pause", parked[0].take(), "post $1\r\nk\r\n; resume")
+}

@@ -257,13 +257,15 @@ func (c *Core) gateBarriers(cl *client.Client, call part.Call) (verdict, error) 
 }
 
 // gateBarriersServed asks about the command of a blocked client as if it came now. A client that would be held stays
-// blocked.
+// blocked, and the end of the pause offers all keys again.
 func (c *Core) gateBarriersServed(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
 		if b.Up {
-			if err := b.Refuse(cl, call); err == command.ErrHold {
+			switch err := b.Refuse(cl, call); {
+			case err == command.ErrHold && (c.pause.on || cl.Is(client.CloseASAP)):
+				c.pause.passed = true
 				return hold, nil
-			} else if err != nil {
+			case err != nil:
 				return refuse, err
 			}
 		}
