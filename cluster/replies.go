@@ -294,9 +294,10 @@ func (c *Cluster) shards(ctx *command.Context) error {
 		all := s.Shards()
 		r.Array(len(all))
 		for _, nodes := range all {
+			ownerFirst(nodes)
 			r.Map(fields)
 			r.BulkString("slots")
-			ranges := ownerOf(nodes).Ranges()
+			ranges := nodes[0].Root().Ranges()
 			r.Array(2 * len(ranges))
 			for _, run := range ranges {
 				r.Int(int64(run[0]))
@@ -316,15 +317,16 @@ func (c *Cluster) shards(ctx *command.Context) error {
 	return nil
 }
 
-// ownerOf returns the node of a shard that has its slots. A primary that has failed stays a primary, without slots,
-// after a replica has taken over.
-func ownerOf(shard []*state.Node) *state.Node {
-	for _, n := range shard {
+// ownerFirst moves the node that has the shard's slots to the front. An old primary stays a primary, without slots,
+// until it is heard of as a replica. Clients take the first primary of a shard for the slots' owner.
+func ownerFirst(shard []*state.Node) {
+	for i, n := range shard {
 		if n.NumSlots > 0 {
-			return n
+			copy(shard[1:], shard[:i])
+			shard[0] = n
+			return
 		}
 	}
-	return shard[0].Root()
 }
 
 // describeMember writes a node of a shard.
