@@ -397,8 +397,8 @@ func TestLaneWithAFreeTurn(t *testing.T) {
 	}
 	atOnce(t, func(try string) error {
 		crowd[0].Must("ACL", "SETUSER", "new"+try, "on", ">pw", "+@all")
-		if v := c.Must("AUTH", "new"+try, "pw"); v.Text != "OK" {
-			return fmt.Errorf("AUTH as a new user: %v", v)
+		if v, err := c.Do("AUTH", "new"+try, "pw"); err != nil || v.Text != "OK" {
+			return fmt.Errorf("AUTH as a new user: %v, %v", v, err)
 		}
 		return nil
 	})
