@@ -419,8 +419,9 @@ func (w *worker) moverIn(db int) *access {
 	return a
 }
 
-// A lifted takes the reply to MIGRATE. Without a reply it sends MIGRATE again, until proxy-timeout. Keys that have
-// moved by then are not at their source any more. If both servers have a key, the target's copy is the right one.
+// A lifted takes the reply to MIGRATE. Without a reply, or if a server does not serve yet, it sends MIGRATE again,
+// until proxy-timeout. Keys that have moved by then are not at their source any more. If both servers have a key, the
+// target's copy is the right one.
 type lifted struct {
 	s     *session
 	slot  int
@@ -444,6 +445,9 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 	if err == nil && refusal != scan.NotRefused {
 		answer := errorOf(p)
 		switch {
+		case isNotYet(refusal, answer) && !l.isLate():
+			l.again()
+			return
 		case !strings.Contains(answer.Text, "BUSYKEY"):
 			err = errNotMoved(answer)
 		case len(l.keys) > 1: // the other keys' errors are not told
@@ -452,6 +456,16 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		}
 	}
 	l.do(err)
+}
+
+// isNotYet reports whether MIGRATE has not run because its source or its target does not serve now. The source reports
+// the target's refusal in its own words.
+func isNotYet(refusal scan.Refusal, answer *protocol.Error) bool {
+	switch refusal {
+	case scan.Loading, scan.ReadOnly, scan.PrimaryDown:
+		return true
+	}
+	return strings.Contains(answer.Text, ": LOADING ")
 }
 
 func (l *lifted) isLate() bool { return l.s.w.now()-l.since >= l.s.w.p.settings.Timeout.Get() }

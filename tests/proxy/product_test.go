@@ -251,3 +251,32 @@ func TestPidFilesOfAnother(t *testing.T) {
 		}
 	}
 }
+
+// TestSourceLoads: while a slot moves, its source starts again and loads its data. A request for a key that is still
+// there waits. It once got the source's error.
+func TestSourceLoads(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+t.TempDir())
+	all := startGroups(t, d, true, "crc16", 2, 1)
+	c := all.proxies[0].Dial()
+	c.SetTimeout(testkit.Slowly(2 * time.Minute))
+	const count = 2000
+	for i := range count {
+		c.Must("SET", fmt.Sprintf("{b}%d", i), i)
+	}
+	const slot = 3300 // of {b}
+	d.ask("POST", "/v1/products/shop/move", map[string]any{"pace": 10,
+		"steps": []map[string]any{{"from": slot, "to": slot, "source": "g0", "target": "g1"}}})
+	testkit.Until(t, testkit.Slowly(time.Minute), "some keys have moved", func() error {
+		return testkit.Equal(all.shards[1].Do("DBSIZE").Int > 0, true)
+	})
+	source := all.shards[0]
+	source.Do("SAVE")
+	source.Kill()
+	source.Again("--key-load-delay", "1000", "--loading-process-events-interval-bytes", "1024")
+	for i := count - 1; i >= 0; i -= 100 {
+		if v := c.Must("GET", fmt.Sprintf("{b}%d", i)); v.Text != strconv.Itoa(i) {
+			t.Fatalf("key %d is %v", i, v)
+		}
+	}
+}
