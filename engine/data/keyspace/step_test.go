@@ -53,7 +53,7 @@ func TestNoLongStep(t *testing.T) {
 	k := New(h, Options{StartMs: 1_000_000})
 	n := scaled(200_000)
 	longSteps(t, k, n)
-	const runs = 6
+	const runs = 20
 	long := longSteps(t, k, n)
 	for run := 1; run < runs && len(long) > 0; run++ {
 		again := longSteps(t, k, n)
