@@ -190,7 +190,7 @@ func TestMovedSlotsHaveOneOwner(t *testing.T) {
 	}
 	players.Wait()
 	t.Logf("%d seeds: %d claims stood, %d have fallen, %d failovers", seeds, stood, fell, elections)
-	if stood < int(seeds) || fell == 0 || elections < int(seeds) {
+	if stood < int(seeds) || fell == 0 && seeds >= 40 || elections < int(seeds) { // one claim in 80 falls
 		t.Error("too little has happened")
 	}
 }
