@@ -31,6 +31,7 @@ func TestHeapOfLongReads(t *testing.T) {
 		"SCAN 0 COUNT 1000000 MATCH none*": 0, "SMEMBERS set": 0, "LRANGE list 0 -1": 0,
 		"SORT list ALPHA LIMIT 0 1": 24, "SORT numbers LIMIT 0 1": 32, "SORT list BY nosort LIMIT 0 15000": 0,
 		"GEOSEARCH zset FROMLONLAT 0 0 BYRADIUS 30000 km ASC": 32, "GEOSEARCH zset FROMLONLAT 0 0 BYRADIUS 30000 km": 0,
+		"GEOSEARCH zset FROMLONLAT 0 0 BYRADIUS 30000 km COUNT 1000000 ANY": 0,
 		"LCS left right IDX": n / 2 * n / 2 / 8 / n, "LCS left right LEN": 0,
 	} {
 		core.Held = -1

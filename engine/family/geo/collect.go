@@ -41,14 +41,17 @@ func (q *query) each(r *command.Reading, v value.Value, yield func(member listpa
 	}
 }
 
-// near returns the number of members in the cells that each visits.
-func (q *query) near(v value.Value) (n int) {
+// reads returns about how many members each reads: those in its cells. With ANY it takes each of them for a result.
+func (q *query) reads(v value.Value) (n int) {
 	for _, c := range q.cover() {
 		if c.step != 0 {
 			from, to := c.scores()
 			s := (&zset.ScoreRange{Min: from, Max: to, MaxOut: true}).Span(v)
 			n += s.Len()
 		}
+	}
+	if q.any {
+		n = int(min(int64(n), q.count))
 	}
 	return n
 }

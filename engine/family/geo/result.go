@@ -10,9 +10,9 @@ import (
 	"spindle/protocol"
 )
 
-// answer replies the results. If many members are near, it does so outside the turn.
+// answer replies the results. If it may have to read many members, it does so outside the turn.
 func (g *commands) answer(c *command.Context, v value.Value, q *query) error {
-	if !q.any && c.IsLong(zset.Len(v)) && c.IsLong(q.near(v)) {
+	if c.IsLong(zset.Len(v)) && c.IsLong(q.reads(v)) {
 		own := *q
 		if q.polygon != nil {
 			area := *q.polygon
