@@ -73,7 +73,7 @@ func TestFunctionsOfNewNodes(t *testing.T) {
 	expect(t, c, "one", "FUNCTION", "LOAD", luaLibrary("one", "f"))
 	fresh := all.grow(t, true)
 	fresh.Do("FUNCTION", "FLUSH") // redis-cli has copied the functions
-	if !all.move(t, 0, 3, 1500) {
+	if !all.move(t, 0, 3, 600) {
 		return
 	}
 	for _, p := range all.proxies {

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	bigSize = 200 << 20
+	bigSize = 64 << 20
 	patient = "600000" // of the proxy for a shard, ms: a busy host takes long for such replies
 )
 
-// slowReader is a client that has asked for a value of 200 MB so many times, and reads nothing.
+// slowReader is a client that has asked for the value big so many times, and reads nothing.
 func slowReader(t *testing.T, p *testkit.Server, times int) *respclient.Client {
 	t.Helper()
 	c := p.Dial()
@@ -96,7 +96,7 @@ func TestSlowReader(t *testing.T) {
 // TestSlowReaderBeforeOthers: a client that does not read is closed when another one waits for the end of too long
 // replies. The log says so.
 func TestSlowReaderBeforeOthers(t *testing.T) {
-	const bigReads = 8
+	const bigReads, bigSize = 6, 200 << 20
 	all := startTier(t, true, 0, 1, "--proxy-timeout", patient)
 	p := all.proxies[0]
 	owner := all.ownerOf(t, "big")

@@ -132,7 +132,7 @@ func TestRepliesOverGroups(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				steps := firstOf(plan["steps"].([]any), 1000)
+				steps := firstOf(plan["steps"].([]any), 500)
 				if _, err := d.try("POST", "/v1/products/shop/move", map[string]any{"steps": steps}); err != nil {
 					t.Error(err)
 				}

@@ -108,7 +108,7 @@ func TestKeyspaceEvents(t *testing.T) {
 
 			fresh := all.grow(t, redis)
 			notify(fresh)
-			if !all.move(t, 0, 3, 2000) {
+			if !all.move(t, 0, 3, 300) {
 				return
 			}
 			testkit.Until(t, testkit.Slowly(20*time.Second), "the new shard has its listeners", func() error {
