@@ -6,5 +6,6 @@
 //
 // Owner: each serverSet owns the servers that it starts. They are real processes; nothing here looks inside them.
 // Start at matrix_test.go, which draws the cells. rows_test.go has the units. columns_test.go and similar files have
-// the observers, each with its serverSet. found_test.go has the bugs that led to these tests.
+// the observers, each with its serverSet. found_test.go has the bugs that led to these tests. chaos_test.go has clients
+// talk at random (talker_test.go), each of which knows its replies.
 package whole
