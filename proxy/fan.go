@@ -162,7 +162,9 @@ func (s *session) all(q *protocol.Request, raw []byte) bool {
 	}
 	switch pl.Special {
 	case route.ScriptLoad:
-		w.p.scripts.keep(q.Args[2])
+		if len(q.Args) > 2 { // servers before Redis 7 do not tell the number
+			w.p.scripts.keep(q.Args[2])
+		}
 	case route.ScriptFlush:
 		w.p.scripts.forget()
 	}

@@ -115,6 +115,13 @@ func (s *session) cluster(args [][]byte, raw []byte) bool {
 	}
 	word, nodes := strings.ToLower(string(args[1])), s.pose()
 	switch word {
+	case "keyslot", "replicas", "slaves", "countkeysinslot", "getkeysinslot":
+		if len(args) < 3 { // servers before Redis 7 do not tell the number
+			s.refuse(errSubcommandSyntax(args))
+			return true
+		}
+	}
+	switch word {
 	case "slots":
 		s.say(func(r *protocol.Reply) { appendSlots(r, nodes) })
 	case "shards":
