@@ -180,7 +180,7 @@ func (h *hub) at(w *worker, f func()) {
 }
 
 // follow has topics that are held at all shards held at those of m, and sharded channels at the shard of their slot. A
-// map without shards changes nothing.
+// link to any shard leaves a server that is not in m. A map without shards changes nothing.
 func (h *hub) follow(m *topology.Map) {
 	if len(m.Shards) == 0 {
 		return
@@ -189,6 +189,11 @@ func (h *hub) follow(m *topology.Map) {
 	now := map[string]bool{}
 	for _, s := range m.Shards {
 		now[s.Primary] = s.Primary != ""
+	}
+	for key, l := range h.links {
+		if key.at == "" && l.d != nil && m.Find(l.at) == nil { // a server that has left the cluster gets no messages
+			l.d.Close(false)
+		}
 	}
 	for _, t := range h.topics {
 		if t.kind == shardKind {

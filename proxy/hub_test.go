@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"spindle/protocol"
+	"spindle/proxy/topology"
 )
 
 // TestLongMessage: a link does not keep the memory of a long message.
@@ -21,5 +22,31 @@ func TestLongMessage(t *testing.T) {
 	}
 	if l.Received(r.B[len(r.B)/2:]); cap(l.part) > keptIdle {
 		t.Errorf("%d bytes are kept after the message", cap(l.part))
+	}
+}
+
+// A closing is a wire that notes when it is closed.
+type closing struct {
+	wire
+	closed bool
+}
+
+func (c *closing) Close(bool) { c.closed = true }
+
+// TestServerThatLeft: the link to any shard is closed if its server has left the cluster. It stays if the server is a
+// replica now.
+func TestServerThatLeft(t *testing.T) {
+	const primary, replica, gone = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"
+	static := topology.NewStatic(16)
+	if err := static.Set([]*topology.Shard{{ID: "a", Primary: primary, Replicas: []*topology.Replica{{Addr: replica}}}},
+		make([]uint16, 16)); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []string{primary, replica, gone} {
+		d := &closing{}
+		(&hub{isBus: true, links: map[linkKey]*link{{}: {at: at, d: d}}}).follow(static.Current())
+		if d.closed != (at == gone) {
+			t.Errorf("%s: closed is %v", at, d.closed)
+		}
 	}
 }
