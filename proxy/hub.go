@@ -88,7 +88,8 @@ type topic struct {
 type joining struct {
 	s      *session
 	number uint64
-	count  int // of the client's subscriptions afterwards
+	count  int   // of the client's subscriptions afterwards
+	failed *bool // a topic of the same request was refused; of the session's loop
 }
 
 // A link is one connection for messages.
@@ -275,7 +276,7 @@ func (h *hub) giveUp(t *topic, j *joining, limit int64) {
 		h.confirm(t, j)
 		return
 	}
-	j.s.on(func() { j.s.answerOr(j.number, nil, errUnheard(limit)) })
+	j.refuse(errUnheard(limit))
 	h.endIfEmpty(t)
 }
 
@@ -611,7 +612,7 @@ func (l *link) refuse(t *topic, err *protocol.Error) {
 	waiting := t.waiting
 	t.waiting = nil
 	for _, j := range waiting {
-		j.s.on(func() { j.s.answerOr(j.number, nil, err) })
+		j.refuse(err)
 	}
 	for w, of := range t.listeners { // they listened, and the user may not any more
 		for s := range of {

@@ -50,7 +50,7 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 		at = u.at
 	}
 	h := s.w.p.hub
-	count, begun := s.countTopics(kind), map[string]bool{}
+	count, begun, failed := s.countTopics(kind), map[string]bool{}, new(bool)
 	for _, a := range args[1:] {
 		key := topicKey{of, topicName{kind, string(a)}}
 		if has := begun[key.name]; !has {
@@ -62,11 +62,23 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 				count++
 			}
 		}
-		j := &joining{s, s.expectPush(), count}
+		j := &joining{s, s.expectPush(), count, failed}
 		h.run(func() { h.join(key, at, j) })
 	}
 	s.barrier = true
 	return true
+}
+
+// refuse tells the client why it does not hear a topic. A request gets one error, as at a server.
+func (j *joining) refuse(err *protocol.Error) {
+	j.s.on(func() {
+		if *j.failed {
+			j.s.answer(j.number, nil)
+			return
+		}
+		*j.failed = true
+		j.s.answerOr(j.number, nil, err)
+	})
 }
 
 // on calls f on the session's loop, unless the client has gone.

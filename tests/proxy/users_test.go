@@ -94,6 +94,10 @@ func TestDeletedUser(t *testing.T) {
 			if v := ask(t, c, "SET", "a", "1"); !strings.HasPrefix(v.Text, "NOPERM") {
 				t.Errorf("SET of a user without the right: %v", v)
 			}
+			replies, err := c.Pipeline([]any{"SUBSCRIBE", "secret", "hidden"}, []any{"DBSIZE"})
+			if err != nil || !strings.HasPrefix(replies[0].Text, "NOPERM") || show(replies[1]) != "0" {
+				t.Errorf("SUBSCRIBE of two channels without the right, and DBSIZE: %v (%v)", replies, err)
+			}
 			for _, s := range all.shards {
 				s.Do("ACL", "DELUSER", "guest")
 			}
