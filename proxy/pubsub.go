@@ -141,6 +141,9 @@ func (s *session) unsubscribe(kind topicKind, args [][]byte) bool {
 		}
 		s.answer(s.expectPush(), s.subscribed(off, name, s.countTopics(kind)))
 	}
+	if s.sub != nil && !s.isPubSub() {
+		s.leaveChannels()
+	}
 	return true
 }
 
@@ -155,7 +158,7 @@ func (s *session) part(name topicName) {
 	h.run(func() { h.leave(topicKey{of, name}, s) })
 }
 
-// leaveChannels ends all subscriptions.
+// leaveChannels ends all subscriptions. The client is one without any again.
 func (s *session) leaveChannels() {
 	if s.sub == nil {
 		return
@@ -166,6 +169,9 @@ func (s *session) leaveChannels() {
 		}
 	}
 	s.sub = nil
+	if !s.closed {
+		s.conn.SetClass(protocol.ClassNormal)
+	}
 }
 
 // publish is PUBLISH, and SPUBLISH with a slot. The client reads how many clients get the message: those of this proxy,
