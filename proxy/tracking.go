@@ -19,6 +19,7 @@ import (
 //
 // proxy.K1. Messages of a shard go to the client, between two replies, or to the client that REDIRECT names.
 // proxy.K2. When such a connection ends, the client is told that all keys may have changed: an invalidation of null.
+// With BCAST the connection is opened again, and the client is told once more when that one has tracking on.
 // proxy.K3. Each of these connections has tracking on before the first request on it, or it is closed.
 // proxy.K4. A request that a shard has sent elsewhere is sent there with CLIENT CACHING YES if the client has OPTIN. So
 // more keys are tracked than the client wants, never less.
@@ -184,6 +185,7 @@ func (t *tracks) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 		s.answerOr(t.number, p, err)
 		return
 	}
+	u.tracks = true
 	s.access.leave()
 	s.access, s.tracking = t.a, t.a.tracking
 	s.answer(t.number, replyOK)
@@ -194,9 +196,35 @@ func (t *tracks) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 type tracksToo struct{}
 
 func (tracksToo) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
-	if err == nil && (refusal != scan.NotRefused || u.old) {
+	switch s := u.access.private; {
+	case err != nil:
+	case refusal != scan.NotRefused || u.old:
 		u.cut(errUntracked(u.at))
+	default:
+		u.tracks = true
+		if u.access.tracking.bcast && !u.own && s != nil && s.access == u.access { // it may have cached keys meanwhile
+			s.hearShard(allChanged)
+		}
 	}
+}
+
+// trackAgain is after how many ms a lost connection of BCAST is opened again.
+const trackAgain = 500
+
+// lostTracking handles the end of a connection of the client's private access (proxy.K2).
+func (s *session) lostTracking(u *upstream) {
+	a := u.access
+	if u.tracks || !a.tracking.bcast {
+		s.hearShard(allChanged)
+	}
+	if !a.tracking.bcast || u.denied {
+		return
+	}
+	s.w.after(trackAgain, func() {
+		if s.access == a && !s.closed {
+			a.openAll()
+		}
+	})
 }
 
 // openAll opens the connections to all shards, if the client wants to hear of keys that it has not read.

@@ -711,7 +711,7 @@ func (s *session) repin(at string) *upstream {
 // lost tells that the session's own connection is down. Its calls have been answered.
 func (s *session) lost(u *upstream, _ *protocol.Error) {
 	if u.access.private == s && s.tracking != nil && !s.closed {
-		s.hearShard(allChanged) // proxy.K2
+		s.lostTracking(u)
 	}
 	if s.pin != u {
 		return

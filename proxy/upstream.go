@@ -45,6 +45,7 @@ type upstream struct {
 
 	owner    *session   // that has it for itself; nil: shared
 	hears    bool       // pushes go to owner
+	tracks   bool       // CLIENT TRACKING is on
 	own      bool       // it is of one session at a time
 	clientID int64      // the connection's ID at the server; 0: not known
 	answers  uint64     // calls that are over

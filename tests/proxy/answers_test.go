@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,23 +226,37 @@ func trackSome(t *testing.T, all *tier) {
 func trackPrefixes(t *testing.T, all *tier) {
 	p := all.proxies[0]
 	c := tracker(t, p, "BCAST", "PREFIX", "pre:", "PREFIX", "fix:")
-	for range 200 { // the connections to the other shards open meanwhile
-		p.Do("SET", "pre:"+spread[0], "x")
-		for _, key := range spread {
-			p.Do("SET", "pre:"+key, "x")
-		}
-		c.Must("PING")
-		told := map[string]bool{}
-		for _, push := range c.Pushes {
-			for _, key := range push.Elems[1].Strings() {
-				told[key] = true
+	hearsAll := func(when string) {
+		testkit.Until(t, testkit.Slowly(10*time.Second), when, func() error {
+			p.Do("SET", "pre:"+spread[0], "x")
+			for _, key := range spread {
+				p.Do("SET", "pre:"+key, "x")
 			}
-		}
-		if len(told) == len(spread) {
-			return
-		}
+			c.Must("PING")
+			told := map[string]bool{}
+			for _, push := range c.Pushes {
+				for _, key := range push.Elems[1].Strings() {
+					told[key] = true
+				}
+			}
+			if len(told) < len(spread) {
+				return fmt.Errorf("%d of %d keys were told", len(told), len(spread))
+			}
+			return nil
+		})
 	}
-	t.Errorf("not all keys were told: %v", c.Pushes)
+	hearsAll("the client hears of keys of all shards")
+	for _, s := range all.shards {
+		s.Do("CLIENT", "KILL", "TYPE", "normal")
+	}
+	testkit.Until(t, testkit.Slowly(10*time.Second), "the client hears that connections were lost", func() error {
+		if c.Must("PING"); !slices.ContainsFunc(c.Pushes, func(v respclient.Value) bool { return v.Elems[1].Null }) {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	c.Pushes = nil
+	hearsAll("the client hears of keys of all shards again")
 }
 
 func trackForAnother(t *testing.T, all *tier) {
