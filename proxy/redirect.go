@@ -260,7 +260,9 @@ func (w *worker) keysIn(request []byte) (keys [][]byte) {
 
 // failCall gives a call's session or taker an error.
 func (w *worker) failCall(u *upstream, c *call, err *protocol.Error) {
-	w.p.count.failed.Add(1)
+	if c.s != nil { // otherwise it is the proxy's own
+		w.p.count.failed.Add(1)
+	}
 	switch {
 	case c.to != nil:
 		c.to.take(u, c, nil, scan.OtherError, err)

@@ -39,6 +39,7 @@ func (p *Proxy) Serve(b *protocol.Batch) {
 			break
 		}
 		s.ruled = false
+		p.count.requests.Add(1)
 		b.Done++
 		end = q.End
 		if s.closed || s.quit {
@@ -73,7 +74,6 @@ func (s *session) serve(q *protocol.Request, raw []byte) bool {
 		pl.Detours = w.detoursOf(s.user())
 	}
 	w.p.table().Plan(q.Args, pl)
-	w.p.count.requests.Add(1)
 	if pl.Err != nil {
 		if s.tx != nil && pl.Row != nil && pl.Row.NoMulti {
 			pl.Err = errNoTransaction

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"spindle/internal/logging"
 	"spindle/internal/setting"
 	"spindle/protocol"
+	"spindle/protocol/respclient"
 	"spindle/protocol/scan"
 	"spindle/proxy/route"
 	"spindle/proxy/topology"
@@ -132,4 +134,34 @@ func TestAnyShard(t *testing.T) {
 	goes("neither answers", first)
 	c.w.breaker(first.at).closed()
 	goes("the first one answers again", first)
+}
+
+// TestCounts: a request that has to wait counts when it is served. A greeting that fails is no failed request.
+func TestCounts(t *testing.T) {
+	c := newPacing(t)
+	table, err := route.Read(respclient.Value{Elems: []respclient.Value{{Null: true}}}, route.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.w.p.commands.Store(table)
+	u := c.dial(c.s.access)
+	c.s.access.shared[u.at] = []*upstream{u}
+	static := topology.NewStatic(16)
+	if err := static.Set([]*topology.Shard{{ID: "a", Primary: u.at}}, make([]uint16, 16)); err != nil {
+		t.Fatal(err)
+	}
+	c.w.p.finder, c.w.topology = handed{static}, static.Current()
+	b := &protocol.Batch{Session: c.s, Reply: &protocol.Reply{}}
+	for _, request := range []string{"ECHO a", "SELECT 1"} {
+		b.Requests = append(b.Requests, protocol.Request{Args: bytes.Fields([]byte(request))})
+	}
+	c.w.p.Serve(b)
+	if n := c.w.p.count.requests.Load(); b.Done != 1 || n != 1 {
+		t.Errorf("%d requests are served, and %d count", b.Done, n)
+	}
+	u.push(call{to: spoken{}, slot: -1, fixed: true}, encode("HELLO", "3"))
+	u.Down(io.EOF)
+	if n := c.w.p.count.failed.Load(); n != 0 {
+		t.Errorf("%d requests have failed", n)
+	}
 }
