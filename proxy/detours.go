@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net"
 	"slices"
 
 	"spindle/internal/slots"
@@ -19,6 +20,9 @@ type detours struct {
 }
 
 const firstTarget = slots.Count
+
+// ownTarget is the index of a target that is the proxy itself.
+const ownTarget = -2
 
 // setDetours has the loops follow proxy-rule. One goroutine calls it at a time.
 func (p *Proxy) setDetours() {
@@ -49,12 +53,44 @@ func (w *worker) aim() {
 	w.byUser = map[string][]route.Detour{}
 	for _, name := range w.detours.targets {
 		index := slices.IndexFunc(w.topology.Shards, func(s *topology.Shard) bool { return s.ID == name })
-		if _, _, isAddress := cutAddress(name); index < 0 && isAddress {
+		if _, _, isAddress := cutAddress(name); index < 0 && isAddress && w.p.isAt(name) {
+			index = ownTarget
+		} else if index < 0 && isAddress {
 			index = len(w.topology.Shards) + len(w.extras)
 			w.extras = append(w.extras, &topology.Shard{ID: name, Primary: name})
 		}
 		w.targets = append(w.targets, index)
 	}
+}
+
+// isAt reports whether the proxy itself listens at an address. A request that is sent there would come back, and be
+// sent there again, until proxy-timeout.
+func (p *Proxy) isAt(address string) bool {
+	if p.reactor == nil {
+		return false
+	}
+	return slices.ContainsFunc(p.reactor.Addrs(), func(listener string) bool { return isServedBy(address, listener) })
+}
+
+// isServedBy reports whether a listener of this host takes connections to an address. Of names it knows localhost.
+func isServedBy(address, listener string) bool {
+	host, port, _ := cutAddress(address)
+	own, ownPort, ok := cutAddress(listener)
+	if !ok || port != ownPort {
+		return false
+	}
+	ip, at := net.ParseIP(host), net.ParseIP(own)
+	if host == "localhost" {
+		ip = net.IPv4(127, 0, 0, 1)
+	}
+	if ip == nil || at == nil || !at.IsUnspecified() {
+		return host == own || ip != nil && ip.Equal(at)
+	}
+	locals, _ := net.InterfaceAddrs()
+	return ip.IsLoopback() || ip.IsUnspecified() || slices.ContainsFunc(locals, func(a net.Addr) bool {
+		n, is := a.(*net.IPNet)
+		return is && n.IP.Equal(ip)
+	})
 }
 
 // detoursOf returns the detours of a user's requests.

@@ -105,6 +105,10 @@ func errNoTarget(name string) *protocol.Error {
 	return protocol.Errorf("ERR", "a rule sends the key to '%s', and the proxy knows no such group, shard or address", name)
 }
 
+func errOwnTarget(name string) *protocol.Error {
+	return protocol.Errorf("ERR", "a rule sends the key to '%s', and that is this proxy", name)
+}
+
 func errDenied(rule string) *protocol.Error {
 	return protocol.Errorf("ERR", "the rule '%s' refuses this request", rule)
 }

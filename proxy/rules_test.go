@@ -71,3 +71,21 @@ func TestRate(t *testing.T) {
 		t.Errorf("%s; want %s", passes.String(), want)
 	}
 }
+
+// TestRuleToItself: the proxy knows which addresses are its own.
+func TestRuleToItself(t *testing.T) {
+	for _, c := range []struct {
+		address, listener string
+		own               bool
+	}{
+		{"127.0.0.1:6379", "127.0.0.1:6379", true}, {"localhost:6379", "127.0.0.1:6379", true},
+		{"127.0.0.1:6380", "127.0.0.1:6379", false}, {"10.0.0.1:6379", "127.0.0.1:6379", false},
+		{"127.0.0.1:6379", "[::]:6379", true}, {"127.0.0.1:6379", "0.0.0.0:6379", true},
+		{"[::1]:6379", "[::]:6379", true}, {"192.0.2.1:6379", "0.0.0.0:6379", false},
+		{"far.example:6379", "0.0.0.0:6379", false}, {"127.0.0.1:6379", "/run/proxy.sock", false},
+	} {
+		if got := isServedBy(c.address, c.listener); got != c.own {
+			t.Errorf("%s at the listener %s: %v", c.address, c.listener, got)
+		}
+	}
+}

@@ -208,7 +208,8 @@ func (s *session) refuse(err *protocol.Error) {
 	s.fail(err)
 }
 
-// indexOf returns the shard of a slot, and some shard if the slot is -1. It returns -1 if there is none.
+// indexOf returns the shard of a slot, and some shard if the slot is -1. It returns -1 if there is none, and ownTarget
+// for the proxy itself.
 func (w *worker) indexOf(slot int, some uint64) int {
 	switch {
 	case slot >= firstTarget:
@@ -230,6 +231,8 @@ func (s *session) upstream(slot int) (*upstream, *protocol.Error) {
 		index = s.w.anyIndex(index)
 	case slot < 0:
 		return nil, errNoShard
+	case index == ownTarget:
+		return nil, errOwnTarget(s.w.detours.targets[slot-firstTarget])
 	case index < 0 && slot >= firstTarget:
 		return nil, errNoTarget(s.w.detours.targets[slot-firstTarget])
 	case index < 0:
@@ -308,11 +311,12 @@ func (s *session) postpone(slot int, raw []byte, err *protocol.Error) {
 	s.w.wait(s.access, c, bytes.Clone(raw), err)
 }
 
-// isSilent reports whether the shard of a slot takes requests and does not answer them; see indexOf.
+// isSilent reports whether the shard of a slot takes requests and does not answer them, or is the proxy itself; see
+// indexOf.
 func (w *worker) isSilent(slot int, some uint64) bool {
 	index := w.indexOf(slot, some)
 	if index < 0 {
-		return false
+		return index == ownTarget
 	}
 	at := w.shard(index).Primary
 	return at != "" && w.breaker(at).silent

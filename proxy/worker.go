@@ -45,7 +45,7 @@ type worker struct {
 	plan    route.Plan
 	rules   []*rule // as of the batch; nil: none
 	detours *detours
-	targets []int             // by target: the index of its shard; -1: there is none
+	targets []int             // by target: the index of its shard; -1: there is none; or ownTarget
 	extras  []*topology.Shard // targets that are not in the map; their indexes follow its shards'
 	byUser  map[string][]route.Detour
 	keys    []int  // scratch memory of rules

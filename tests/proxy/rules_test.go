@@ -120,6 +120,9 @@ func TestRoutes(t *testing.T) {
 	expect(t, c, "OK", "CONFIG", "SET", "proxy-rule", "wrong route nowhere prefix none:")
 	expect(t, c, "null", "GET", "far:a")
 	expect(t, batch, "2", "GET", "a")
+	expect(t, c, "OK", "CONFIG", "SET", "proxy-rule", "wrong route nowhere prefix none: round route "+p.Addr+
+		" prefix round:")
+	expect(t, c, "ERR a rule sends the key to '"+p.Addr+"', and that is this proxy", "GET", "round:a")
 	expect(t, c, "OK", "CONFIG", "SET", "proxy-timeout", 1000) // after that, a request without a target fails
 	if v := ask(t, c, "GET", "none:a"); v.Err() == nil || !strings.Contains(v.Text, "'nowhere'") {
 		t.Errorf("GET at a target that there is not: %v", v)
