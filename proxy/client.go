@@ -415,7 +415,11 @@ func (s *session) killClients(args [][]byte) bool {
 	ask(s, func(w *worker) (killed []struct{}) {
 		for c := range w.sessions {
 			if f.holds(c) {
-				c.conn.Close(c == s)
+				if c == s { // it gets its reply first
+					s.quit = true
+				} else {
+					c.conn.Close(false)
+				}
 				killed = append(killed, struct{}{})
 			}
 		}

@@ -12,7 +12,7 @@ import (
 func (p *Proxy) Serve(b *protocol.Batch) {
 	s := b.Session.(*session)
 	w := s.w
-	if s.closed {
+	if s.closed || s.quit {
 		b.Done = len(b.Requests)
 		return
 	}

@@ -159,6 +159,10 @@ func TestCounts(t *testing.T) {
 	if n := c.w.p.count.requests.Load(); b.Done != 1 || n != 1 {
 		t.Errorf("%d requests are served, and %d count", b.Done, n)
 	}
+	c.s.quit = true // its last reply is still owed
+	if c.w.p.Serve(b); b.Done != len(b.Requests) || c.w.p.count.requests.Load() != 1 {
+		t.Error("a request after QUIT is served")
+	}
 	u.push(call{to: spoken{}, slot: -1, fixed: true}, encode("HELLO", "3"))
 	u.Down(io.EOF)
 	if n := c.w.p.count.failed.Load(); n != 0 {

@@ -110,6 +110,11 @@ func filterClients(t *testing.T, p *testkit.Server) {
 	same("the type normal", listed("TYPE", "normal"), "0", "1", "2")
 	same("the type pubsub", listed("TYPE", "PubSub"), "3")
 	same("two IDs", listed("ID", ids[2], ids[1]), "2", "1")
+	last := p.Dial()
+	expect(t, last, "1", "CLIENT", "KILL", "ID", last.Must("CLIENT", "ID").Int, "SKIPME", "no")
+	if v, err := last.Do("PING"); err == nil {
+		t.Errorf("a client has ended itself, and reads %v", v)
+	}
 	expect(t, c, "0", "CLIENT", "KILL", "ID", ids[1], "TYPE", "pubsub")
 	expect(t, c, "0", "CLIENT", "KILL", "ID", ids[1], "MAXAGE", 10_000)
 	expect(t, c, "0", "CLIENT", "KILL", "ID", ids[0])
