@@ -72,10 +72,33 @@ func (u *upstream) watchSlowness(c *call) {
 	}
 	e := slowEntry{id: l.nextID, at: now.Unix(), micros: total / 1000, addr: c.s.conn.RemoteAddr(), name: string(c.s.name)}
 	l.nextID++
-	e.args = append(shorten(firstWords(u.request(), math.MaxInt)), fmt.Sprintf("(%d us at the shard %s)", share/1000,
-		u.at))
+	e.args = append(shorten(redacted(firstWords(u.request(), math.MaxInt))), fmt.Sprintf("(%d us at the shard %s)",
+		share/1000, u.at))
 	l.entries = slices.Insert(l.entries, 0, e)
 	l.entries = l.entries[:min(len(l.entries), most)]
+}
+
+// redacted replaces the user and the password of MIGRATE, as a server does.
+func redacted(args [][]byte) [][]byte {
+	if len(args) == 0 || !ascii.EqualFold(args[0], "migrate") {
+		return args
+	}
+	for i := 6; i < len(args); i++ {
+		secrets := 0
+		switch {
+		case ascii.EqualFold(args[i], "keys"):
+			return args
+		case ascii.EqualFold(args[i], "auth"):
+			secrets = 1
+		case ascii.EqualFold(args[i], "auth2"):
+			secrets = 2
+		}
+		for ; secrets > 0 && i+1 < len(args); secrets-- {
+			i++
+			args[i] = []byte("(redacted)")
+		}
+	}
+	return args
 }
 
 // shorten makes the arguments of an entry as a server does.
