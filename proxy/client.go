@@ -318,19 +318,19 @@ func (s *session) listClients(args [][]byte) bool {
 		return lines
 	}, func(lines []shown) {
 		slices.SortFunc(lines, func(a, b shown) int { return cmp.Compare(a.id, b.id) })
-		text := ""
+		var text strings.Builder
 		if ids == nil {
 			for _, one := range lines {
-				text += one.line
+				text.WriteString(one.line)
 			}
 		}
 		for _, id := range ids {
 			if i := slices.IndexFunc(lines, func(one shown) bool { return one.id == id }); i >= 0 {
-				text += lines[i].line
+				text.WriteString(lines[i].line)
 			}
 		}
 		r := protocol.Reply{RESP3: s.access.id.resp3}
-		r.Verbatim("txt", text)
+		r.Verbatim("txt", text.String())
 		s.answer(number, r.B)
 	})
 	return true
