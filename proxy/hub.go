@@ -37,9 +37,16 @@ type hub struct {
 	w      *worker
 	isBus  bool // the shards are a cluster
 	topics map[topicKey]*topic
+	names  map[topicName]map[*topic]bool // the same: of all accounts
+	globs  map[*topic]bool               // the same: the patterns
 	links  map[linkKey]*link
 	of     *topology.Map // whose shards the links are for
 	count  atomic.Int64  // of topics; any goroutine reads it
+}
+
+func newHub(w *worker, isBus bool) *hub {
+	return &hub{w: w, isBus: isBus, topics: map[topicKey]*topic{}, names: map[topicName]map[*topic]bool{},
+		globs: map[*topic]bool{}, links: map[linkKey]*link{}}
 }
 
 // An account is the user that a subscription is of.
@@ -238,8 +245,7 @@ func (h *hub) join(key topicKey, at string, j *joining) {
 	t := h.topics[key]
 	if t == nil {
 		t = &topic{topicKey: key, listeners: map[*worker]map[*session]struct{}{}}
-		h.topics[key] = t
-		h.count.Add(1)
+		h.begin(t)
 		if h.of == nil {
 			h.of = h.w.p.finder.Current()
 		}
@@ -410,9 +416,26 @@ func (h *hub) endIfEmpty(t *topic) {
 	}
 }
 
+func (h *hub) begin(t *topic) {
+	h.topics[t.topicKey] = t
+	h.count.Add(1)
+	if t.kind == patternKind {
+		h.globs[t] = true
+		return
+	}
+	if h.names[t.topicName] == nil {
+		h.names[t.topicName] = map[*topic]bool{}
+	}
+	h.names[t.topicName][t] = true
+}
+
 func (h *hub) end(t *topic) {
 	delete(h.topics, t.topicKey)
 	h.count.Add(-1)
+	delete(h.globs, t)
+	if delete(h.names[t.topicName], t); len(h.names[t.topicName]) == 0 {
+		delete(h.names, t.topicName)
+	}
 }
 
 // dial opens the link's connection.
@@ -734,10 +757,7 @@ func (l *link) spread(word string, words [][]byte) {
 // audience counts the clients that get a message, and the subscriptions of links at a server that it matches. On the
 // hub's loop.
 func (h *hub) audience(channel topicName, at string) (listeners, links int) {
-	for _, t := range h.topics {
-		if !t.matches(channel) {
-			continue
-		}
+	count := func(t *topic) {
 		for _, of := range t.listeners {
 			listeners += len(of)
 		}
@@ -747,15 +767,15 @@ func (h *hub) audience(channel topicName, at string) (listeners, links int) {
 			}
 		}
 	}
-	return listeners, links
-}
-
-// matches reports whether a message on a channel is one of the topic.
-func (t *topic) matches(channel topicName) bool {
-	if t.kind == patternKind {
-		return channel.kind == channelKind && glob.Match([]byte(t.name), []byte(channel.name))
+	for t := range h.names[channel] {
+		count(t)
 	}
-	return t.topicName == channel
+	for t := range h.globs {
+		if channel.kind == channelKind && glob.Match([]byte(t.name), []byte(channel.name)) {
+			count(t)
+		}
+	}
+	return listeners, links
 }
 
 // encodeMessage makes a message as a client reads it.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -48,5 +49,17 @@ func TestServerThatLeft(t *testing.T) {
 		if d.closed != (at == gone) {
 			t.Errorf("%s: closed is %v", at, d.closed)
 		}
+	}
+}
+
+// BenchmarkAudience counts the receivers of a message on one of 10,000 channels, as PUBLISH does. The time must not
+// grow with the channels.
+func BenchmarkAudience(b *testing.B) {
+	h := newHub(nil, true)
+	for i := range 10_000 {
+		h.begin(&topic{topicKey: topicKey{topicName: topicName{channelKind, strconv.Itoa(i)}}})
+	}
+	for b.Loop() {
+		h.audience(topicName{channelKind, "7"}, "127.0.0.1:1")
 	}
 }

@@ -100,7 +100,7 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 	}
 	if loops := r.Loops(); len(loops) > 0 {
 		_, isCluster := p.finder.(*topology.Finder)
-		h := &hub{w: p.workers[loops[0]], isBus: isCluster, topics: map[topicKey]*topic{}, links: map[linkKey]*link{}}
+		h := newHub(p.workers[loops[0]], isCluster)
 		p.hub = h
 		p.finder.OnChange(func(m *topology.Map) {
 			p.moves.note(m)
