@@ -62,6 +62,8 @@ var (
 		Text: "CLIENT TRACKING is served to clients of RESP3 only: say HELLO 3 first"}
 	errSlotMoves = &protocol.Error{Code: "TRYAGAIN",
 		Text: "the slot is moving to another shard; the transaction did not run"}
+	errLongTransaction = protocol.Errorf("ERR", "a transaction of more than %d bytes is not served by the proxy",
+		clientMost)
 	errSlotHeld       = &protocol.Error{Code: "TRYAGAIN", Text: "the slot is moving to another group, and waits for it"}
 	errBlockElsewhere = &protocol.Error{Code: "ERR",
 		Text: "a blocking command on another slot than the watched key's is not served by the proxy"}

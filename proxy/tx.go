@@ -94,6 +94,9 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	case pl.Class == route.Split && pl.Slot < 0, pl.Slot >= 0 && s.pinned >= 0 && s.pinned != pl.Slot:
 		s.refuse(errCrossSlot)
 		return true
+	case t.bytes+len(raw) > clientMost: // proxy.O5
+		s.refuse(errLongTransaction)
+		return true
 	case pl.Slot < 0 && !t.placed && s.pin == nil:
 		number := s.expect()
 		t.add(raw, -1, number, pl.Row)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"spindle/protocol/scan"
+	"spindle/proxy/route"
 	"spindle/proxy/topology"
 )
 
@@ -31,6 +32,20 @@ func TestMoveBeforeMULTI(t *testing.T) {
 		(&opened{s, s.tx}).take(u, nil, replyOK, scan.NotRefused, nil)
 		if again := s.tx.starts == 1; again != moved || (u.d.Buffered() == sent) != moved || (u.state == down) != moved {
 			t.Errorf("moved: %v; sent again: %v, %d bytes to the shard", moved, again, u.d.Buffered()-sent)
+		}
+	}
+}
+
+// TestLongTransaction: a transaction that would cost the proxy too much memory is refused.
+func TestLongTransaction(t *testing.T) {
+	c := newPacing(t)
+	c.s.tx = &transaction{bytes: clientMost - 100}
+	pl := &c.w.plan
+	pl.Row, pl.Class, pl.Slot = &route.Row{Name: "ping"}, route.Forward, -1
+	for _, size := range []int{50, 100} {
+		c.s.queue(pl, nil, make([]byte, size))
+		if refused := size == 100; c.s.tx.broken != refused || len(c.s.tx.requests) != 1 {
+			t.Errorf("%d bytes: refused is %v, %d requests are kept", size, c.s.tx.broken, len(c.s.tx.requests))
 		}
 	}
 }
