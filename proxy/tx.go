@@ -623,14 +623,19 @@ func (b *unblocked) take(u *upstream, c *call, p []byte, _ scan.Refusal, err *pr
 		return
 	}
 	s.setBlocked(false)
-	if s.isEnding {
+	ended := s.isEnding
+	if ended {
 		s.isEnding = false
 		if err == nil && isNothing(p) && s.blocked.raw != nil { // it was ended, and had no data
 			s.blockAgain(c.number)
 			return
 		}
 	}
-	if s.unpinning && s.pin == u {
+	switch {
+	case !s.unpinning || s.pin != u:
+	case ended: // the CLIENT UNBLOCK may reach the server later, and would end the next client's command
+		s.dropPin()
+	default:
 		s.releasePin()
 	}
 	s.answerOr(c.number, p, err)

@@ -49,3 +49,19 @@ func TestLongTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestDataBeforeUnblock: a blocked command gets data while CLIENT UNBLOCK is on its way to the server. The connection
+// serves no other client's command, which that would end.
+func TestDataBeforeUnblock(t *testing.T) {
+	for _, ending := range []bool{false, true} {
+		c := newPacing(t)
+		s, u := c.s, c.dial(c.s.access)
+		s.access.sessions = 1
+		u.owner, s.pin, s.pinned, s.unpinning, s.isEnding = s, u, 3, true, ending
+		u.push(call{s: s, number: s.expect(), slot: 3, patient: true, to: (*unblocked)(s)}, encode("BLPOP", "k", "0"))
+		u.Received([]byte("*2\r\n$1\r\nk\r\n$1\r\nx\r\n"))
+		if (u.state == down) != ending || s.owed.n > 0 || s.pin != nil {
+			t.Errorf("ending: %v; closed: %v, %d replies are owed", ending, u.state == down, s.owed.n)
+		}
+	}
+}
