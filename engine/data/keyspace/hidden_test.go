@@ -98,3 +98,22 @@ func TestOwnKeysOfAReplica(t *testing.T) {
 		t.Error("a key past its deadline is shown")
 	}
 }
+
+// TestHiddenDatabaseOfLater: a hidden database counts time from the same moment as the others. So a deadline of a hash
+// field in it is not announced too early.
+func TestHiddenDatabaseOfLater(t *testing.T) {
+	heap, err := memory.New(memory.Options{Databases: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heap.Close()
+	k := New(heap, Options{Databases: 1, StartMs: 1000})
+	const day = 24 * 3600 * 1000
+	k.SetNow(day)
+	later := k.DB(k.Hidden())
+	later.SetFieldsDeadline([]byte("hash"), 2*day)
+	k.Swap(0, 1)
+	if next := k.NextDeadline(); next < 2*day || next > 2*day+16 {
+		t.Errorf("the next deadline is at %d ms, want %d", next, 2*day)
+	}
+}

@@ -144,7 +144,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		k.slots = make([]slotCounts, o.Databases)
 	}
 	for i := range k.dbs {
-		k.begin(i, o.StartMs)
+		k.begin(i)
 	}
 	return k
 }
@@ -164,7 +164,7 @@ func (k *Keyspace) assertHeld() {
 }
 
 // begin creates database i, empty.
-func (k *Keyspace) begin(i int, startMs int64) {
+func (k *Keyspace) begin(i int) {
 	d := new(data)
 	d.t.Init(&k.store, i)
 	if k.bySlot {
@@ -172,7 +172,7 @@ func (k *Keyspace) begin(i int, startMs int64) {
 	}
 	for _, t := range []*table.Table{&d.fields, &d.sent} {
 		t.Init(k.heap, table.Entry, i)
-		t.SetBase(startMs)
+		t.SetBase(k.store.Base) // ticks of all tables of a database are compared
 	}
 	k.all[i] = DB{k: k, d: d, index: i}
 	k.noteSlots(i)
@@ -185,7 +185,7 @@ func (k *Keyspace) Hidden() int {
 	k.assertHeld()
 	for i := len(k.dbs); i < len(k.all); i++ {
 		if k.all[i].d == nil {
-			k.begin(i, k.now)
+			k.begin(i)
 		}
 	}
 	return len(k.dbs)
