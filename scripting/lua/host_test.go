@@ -160,6 +160,8 @@ func TestMemoryLimit(t *testing.T) {
 		"closures":  `return pcall(function() local f while true do local g = f f = function() return g end end end)`,
 		"coroutine": `return pcall(function() local t = {} for i = 1, 1e9 do t[i] = coroutine.create(function() end) end end)`,
 		"gsub":      `return pcall(string.gsub, string.rep("x", 1e5), "x", string.rep("y", 1e5))`,
+		"load": `local n = 0 return load(function() n = n + 1
+			if n < 64 then return "--" .. string.rep("x", 1e6) end end)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState()
@@ -167,10 +169,24 @@ func TestMemoryLimit(t *testing.T) {
 			s.Start(load(t, s, source))
 			mustRun(t, s, Done)
 			if r := s.Results(); len(r) != 2 || r[0].Truth() || r[1].Str() != "not enough memory" {
-				t.Fatalf("results %v %q", r, r[1].Str())
+				t.Fatalf("%d results: %v", len(r), r)
 			}
 		})
 	}
+	t.Run("an unfinished result counts", func(t *testing.T) {
+		s := NewState()
+		s.SetMemoryLimit(64 << 20)
+		s.Start(load(t, s, `local most = 0
+			string.gsub("xxxxxxxx", "x", function()
+				most = math.max(most, collectgarbage("count"))
+				return string.rep("y", 1e6)
+			end)
+			return most > 6000`))
+		mustRun(t, s, Done)
+		if !s.Results()[0].Truth() {
+			t.Error("what gsub has built is not counted")
+		}
+	})
 	t.Run("garbage does not count", func(t *testing.T) {
 		s := NewState()
 		s.SetMemoryLimit(4 << 20)

@@ -260,6 +260,20 @@ func (w *walker) closure(c *Closure) {
 	}
 }
 
+// kept counts what a Go function has kept for its next step.
+func (w *walker) kept(data any) {
+	switch x := data.(type) {
+	case *substitution:
+		w.bytes += x.charged
+	case *pieces:
+		w.bytes += len(x.source)
+	case *sorting:
+		for _, v := range [...]Value{x.less, x.pivot, x.a, x.b, x.left} {
+			w.value(v)
+		}
+	}
+}
+
 func (w *walker) thread(t *Thread) {
 	w.bytes += 400 + len(t.stack)*valueBytes + cap(t.frames)*frameBytes
 	if t.globals != nil {
@@ -273,6 +287,7 @@ func (w *walker) thread(t *Thread) {
 			top = max(top, f.base+f.cl.proto.registers)
 		} else {
 			w.value(functionValue(f.function))
+			w.kept(f.ctx)
 		}
 	}
 	for _, v := range t.stack[:min(top, len(t.stack))] {
