@@ -72,11 +72,14 @@ type Keyspace struct {
 // Options are the options of a keyspace. The zero value is valid.
 type Options struct {
 	Databases int    // default 16
-	StartMs   int64  // Unix ms of tick 0 of deadlines; default now. Deadlines much below it should not occur
+	StartMs   int64  // Unix ms of tick 0 of deadlines; default setBackMs ago. ExpireDue finds no earlier deadline on time
 	Seed      uint64 // the seed of random choices; default from the clock
 	BigKeys   bool   // keep track of the largest keys
 	Slots     bool   // cluster mode: a hash slot's keys lie together and are counted
 }
+
+// setBackMs is how far the system's clock may be set back while ExpireDue still finds keys on time.
+const setBackMs = 30 * 24 * 3600 * 1000
 
 // Hooks are the events that the core receives. The key is lent to the hook for the duration of the call. A hook must
 // not write to a database.
@@ -120,7 +123,7 @@ func New(h *memory.Heap, o Options) *Keyspace {
 		o.Databases = 16
 	}
 	if o.StartMs == 0 {
-		o.StartMs = time.Now().UnixMilli()
+		o.StartMs = time.Now().UnixMilli() - setBackMs
 	}
 	if o.Seed == 0 {
 		o.Seed = uint64(time.Now().UnixNano())

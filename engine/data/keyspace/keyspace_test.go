@@ -113,6 +113,23 @@ func TestExpireDueLag(t *testing.T) {
 	}
 }
 
+// TestExpireDueBeforeTheStart: if the clock was set back to before tick 0, a key whose deadline is to come is not due
+// again and again. The key is removed after tick 0.
+func TestExpireDueBeforeTheStart(t *testing.T) {
+	k := open(t)
+	const start = 1_000_000
+	k.SetNow(start - 5000)
+	k.DB(0).SetString([]byte("key"), []byte("v"), start-2000)
+	k.DB(0).SetFieldsDeadline([]byte("hash"), start-2000)
+	if n, more := k.ExpireDue(10 * time.Millisecond); n != 0 || more {
+		t.Errorf("%d keys expired, more is %t", n, more)
+	}
+	k.SetNow(start + 100)
+	if n, more := k.ExpireDue(time.Second); n != 1 || more {
+		t.Errorf("%d keys expired after the start, more is %t", n, more)
+	}
+}
+
 // TestExpireDueIsSliced: ExpireDue stops when its time is over, and returns true for more.
 func TestExpireDueIsSliced(t *testing.T) {
 	k := open(t)

@@ -22,7 +22,8 @@ import (
 // table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
 // table.D3. Each node's minimum is stored in its parent. The root's minimum is least.
 // table.D4. A deadline's tick is the first 16 ms step after it, counted from base. When that tick has come, the
-// deadline passed at most 16 ms ago.
+// deadline passed at most 16 ms ago. All deadlines before base have tick 1, and nothing is due before base. Otherwise
+// a key whose deadline is to come would be due again and again after the clock was set back.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
@@ -67,7 +68,7 @@ func (t *Table) Tick(deadline int64) uint32 {
 	}
 	past := deadline - t.due.base
 	if past < 0 {
-		return 0
+		return 1
 	}
 	if deadline > math.MaxInt64/2 || past > (far-1)*tickMs {
 		return far

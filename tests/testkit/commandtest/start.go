@@ -23,7 +23,11 @@ func StartIn(t testing.TB, options keyspace.Options, families ...command.Family)
 		t.Fatal(err)
 	}
 	t.Cleanup(heap.Close)
-	core, err := New(keyspace.New(heap, options), 1_700_000_000_000, families...)
+	const now = 1_700_000_000_000
+	if options.StartMs == 0 {
+		options.StartMs = now - 1_000_000 // as in a server: after it, deadlines are counted exactly
+	}
+	core, err := New(keyspace.New(heap, options), now, families...)
 	if err != nil {
 		t.Fatal(err)
 	}
