@@ -249,6 +249,7 @@ func (s *State) pushCall(t *Thread, slot, results int, how entry, level int) {
 // nested is pushCall for a call that counts as a C call. Its results go to a Go function, or to an instruction that
 // called a metamethod.
 func (s *State) nested(t *Thread, slot, results int, how entry) {
+	s.budget -= 4 // metamethods can call each other without a jump or a call instruction
 	level := 1
 	if len(t.frames) > 0 {
 		level = int(t.frame().level) + 1

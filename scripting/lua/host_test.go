@@ -122,8 +122,11 @@ func TestWorkIsSpent(t *testing.T) {
 		"template":        {text, `string.gsub("a", "a", a)`},
 		"long pattern":    {text, `string.find("", a)`},
 		"pattern's start": {text, `string.gmatch("", a)()`},
+		"rehash":          {table, `t[{}] = 1`},
+		"memory limit":    {table, `pcall(string.rep, "x", 1e9)`},
 	} {
 		s := NewState()
+		s.SetMemoryLimit(64 << 20)
 		s.Globals.SetName("print", s.Globals.Get(Intern("type")))
 		s.Start(load(t, s, c[0]+` stop() `+strings.Repeat(c[1]+" ", 10)))
 		rest := 0
@@ -132,6 +135,21 @@ func TestWorkIsSpent(t *testing.T) {
 		if spent := rest - s.Budget(); spent < 10*1000 {
 			t.Errorf("%s: ten calls take %d of the budget", name, spent)
 		}
+	}
+}
+
+// TestMetamethodsArePaused: metamethods that call each other pause, although the script has no loop and no call.
+func TestMetamethodsArePaused(t *testing.T) {
+	s := NewState()
+	s.Start(load(t, s, `local meta = {}
+		meta.__index = function(t, k)
+			if k > 12 then return 1 end
+			local a, b = t[k + 1], t[k + 1]
+			return a
+		end
+		return setmetatable({}, meta)[1]`))
+	if status := s.Run(1000); status != Paused {
+		t.Errorf("the status is %d after 4,096 calls", status)
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *State) audit(n int) {
 		return
 	}
 	live := s.walk(false)
+	s.budget -= live >> 5
 	s.used = live + n
 	if s.used > s.limit && s.running {
 		s.used = live

@@ -459,6 +459,7 @@ func (t *Table) rehash(key Value) {
 	}
 	count(key)
 	total++
+	t.state.budget -= (len(t.array) + len(t.nodes)) >> 3
 	size, inArray := 0, 0
 	for i, power, seen := 0, 1, 0; power/2 < ints; i, power = i+1, power*2 {
 		if slices[i] > 0 {
