@@ -98,18 +98,7 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 	if r.maxCount > 0 {
 		most = min(most, r.maxCount-r.given)
 	}
-	for gone := true; gone; { // deleted entries may have taken the place of others
-		gone = false
-		h.idle = w.Idle(g, max(c.Now-r.idleMs, 0), int(most), h.idle[:0])
-		for i := range h.idle {
-			if p := &h.idle[i]; !w.Has(p.ID) {
-				propagateClaim(c, key, r.group, p.Consumer(), p.ID, p.Time, p.Count, g.LastID())
-				w.Acknowledge(g, p.ID)
-				c.Changed(1)
-				gone = true
-			}
-		}
-	}
+	h.findIdle(c, r, key, w, g, int(most))
 	for i := range h.idle {
 		p := &h.idle[i]
 		var it streams.Iterator
@@ -127,6 +116,35 @@ func (h *commands) deliverIdle(c *command.Context, r *reading, key []byte, w *st
 	}
 	return n
 }
+
+// findIdle stores in h.idle up to most pending entries that have been idle for long enough, the longest idle first. It
+// removes pending entries before them whose entry was deleted from the stream.
+//
+// Cost: a walk of all pending entries. It is repeated while deleted entries take the place of others. Each walk then
+// finds twice as many, up to idleAtOnce.
+func (h *commands) findIdle(c *command.Context, r *reading, key []byte, w *streams.Writer, g *streams.Group, most int) {
+	for size := most; ; size = max(size, min(2*size, idleAtOnce)) {
+		h.idle = w.Idle(g, max(c.Now-r.idleMs, 0), size, h.idle[:0])
+		more, found := len(h.idle) == size, 0
+		for i := 0; i < len(h.idle) && found < most; i++ {
+			p := h.idle[i]
+			if w.Has(p.ID) {
+				h.idle[found] = p
+				found++
+				continue
+			}
+			propagateClaim(c, key, r.group, p.Consumer(), p.ID, p.Time, p.Count, g.LastID())
+			w.Acknowledge(g, p.ID)
+			c.Changed(1)
+		}
+		if h.idle = h.idle[:found]; found == most || !more {
+			return
+		}
+	}
+}
+
+// idleAtOnce bounds the pending entries that one walk finds in addition to those wanted.
+const idleAtOnce = 1 << 16
 
 // replyHistory replies the consumer's pending entries after an ID and counts another delivery. For a deleted entry it
 // replies the ID and null. It returns false if a limit of the reply left no room for the first entry.

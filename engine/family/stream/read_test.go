@@ -2,11 +2,13 @@ package stream
 
 import (
 	"math"
-	"spindle/tests/testkit/commandtest"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"spindle/engine/command"
+	"spindle/tests/testkit/commandtest"
 )
 
 // TestEmptyNames: a group and a consumer may have the empty name. A copy of the request may turn it into nil.
@@ -42,6 +44,31 @@ func TestWaitsEndWithAnError(t *testing.T) {
 	c.Now++
 	if err := wait.Retry(c); err != errTimeoutRange {
 		t.Errorf("tried again a millisecond later: %v", err)
+	}
+}
+
+// TestClaimPassesDeletedEntries: pending entries whose entry was deleted cost CLAIM with COUNT a few walks, not a walk
+// each.
+func TestClaimPassesDeletedEntries(t *testing.T) {
+	const n = 20_000
+	claim := func(count string) time.Duration {
+		core, _ := newCore(t, defaultNodeEntries)
+		cl := core.Client(2)
+		core.Mute = true
+		fill(core, "s", n)
+		run(core, "XGROUP CREATE s g 0;XREADGROUP GROUP g ann STREAMS s >;XTRIM s MAXLEN 1")
+		began := time.Now()
+		reply := core.Do(cl, strings.Fields("XREADGROUP GROUP g bob "+count+" CLAIM 0 STREAMS s >")...)
+		if want := strconv.Itoa(n) + "-0"; strings.Count(reply, "-0") != 1 || !strings.Contains(reply, want) {
+			t.Errorf("%q, want %s", reply, want)
+		}
+		if left := core.Do(cl, "XPENDING", "s", "g"); !strings.HasPrefix(left, "*4\r\n:1\r\n") {
+			t.Errorf("%q is pending", left)
+		}
+		return time.Since(began)
+	}
+	if all, one := claim(""), claim("COUNT 1"); one > 10*all {
+		t.Errorf("one entry takes %v, all take %v", one, all)
 	}
 }
 
