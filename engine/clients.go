@@ -123,7 +123,11 @@ func (c *Core) Kill(cl *client.Client, isCaller bool) {
 	c.assertHeld()
 	if isCaller {
 		cl.Flags |= client.CloseAfter
-		if c.lent == nil || c.lent.p.cl != cl { // otherwise its reply does not exist yet: over closes it
+		switch {
+		case c.lent != nil && c.lent.p.cl == cl: // its reply does not exist yet: over closes it
+		case c.lent == nil && c.stack.depth > 1 && c.stack.frames[0].Client == cl: // a later command of its EXEC may lend
+			c.Between(func() { cl.Conn.Close(true) })
+		default:
 			cl.Conn.Close(true)
 		}
 		return
