@@ -45,6 +45,16 @@ func (c *Core) parkBusy(cl *client.Client, args [][]byte, spec *command.Spec) *p
 	return p
 }
 
+// worksOn reports whether cl's command works outside the turn, and will surely reply. A command that looks Again may
+// wait for ever.
+func worksOn(cl *client.Client) bool {
+	if !cl.Is(client.Busy) {
+		return false
+	}
+	p, is := cl.Wait.(*parked)
+	return is && p.wait.Again == nil
+}
+
 // Ready reports that key may now serve a client that waits for it. The waiting clients are tried when the unit is
 // complete. A value of a type that no client waits for makes no key ready, even if a client waits there for another
 // type.

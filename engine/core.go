@@ -97,7 +97,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			}
 			if cl.Flags&cannotGoOn != 0 {
 				c.lap()
-				b.Soon = c.lent != nil && c.lent.p.cl == cl // the next requests wait only for the script
+				b.Soon = worksOn(cl)
 				return
 			}
 			if size := ahead[i].End - end; size >= c.large.noted || ahead[i].Bulk != nil {
@@ -130,6 +130,7 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 		}
 	}
 	c.lap()
+	b.Soon = worksOn(cl)
 }
 
 // cannotGoOn holds the flags with which a client's next request must wait.

@@ -50,7 +50,7 @@ type Batch struct {
 	Timed    bool
 	Turn     uint64 // set by the core: the number of the turn that decided these replies
 	Level    uint8  // set by the core: the replicas that these replies wait for
-	Soon     bool   // set by the core: the rest will run soon, even if the peer closes meanwhile
+	Soon     bool   // set by the core: the rest will run soon, or the last reply will come soon; Resume follows either
 	NowMs    int64  // set by the core: the turn's last clock reading, Unix ms; 0: the loop reads the clock
 
 	next *Batch // in an Outbox.s list

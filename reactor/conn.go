@@ -16,9 +16,9 @@ import (
 //	              └▶ pending: a chunk                     Post, PostReply ────┘ (mailbox)
 //
 // reactor.C1. Only the loop's goroutine touches a conn, except the atomic fields.
-// reactor.C2. After its peer has closed, a connection ends when its complete requests have run. It ends earlier if one
-// of them waits for an event that may never come. Replies that the gate holds leave first: the peer may have closed
-// only its own direction. If the socket breaks, they are dropped.
+// reactor.C2. After its peer has closed, a connection ends when its complete requests have run and got their replies.
+// It ends earlier if one of them waits for an event that may never come. Replies that the gate holds leave first: the
+// peer may have closed only its own direction. If the socket breaks, they are dropped.
 type conn struct {
 	loop *loop                // for the loop's goroutine
 	home atomic.Pointer[loop] // the same, for other goroutines (reactor.V1)
@@ -127,8 +127,12 @@ func (c *conn) readMail(m *mail) {
 		c.out.hold(c.loop.reactor.options.Gate, wait, before)
 		c.written()
 	case mailResume:
-		if c.isHeld() {
+		c.unreplied = false
+		switch {
+		case c.isHeld():
 			c.resume()
+		case c.isGone():
+			c.loop.later(c)
 		}
 	case mailClose:
 		c.close()
@@ -261,6 +265,7 @@ func (c *conn) discard() {
 
 // hangup is called by the backend when the peer has closed or the connection has broken.
 func (c *conn) hangup() {
+	c.unreplied = c.unreplied && !c.broken // no client reads the reply
 	if c.waits() && c.isOpen() {
 		c.become(lifeOrphaned) // goOn closes it
 		return

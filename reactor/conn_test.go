@@ -2,9 +2,11 @@ package reactor
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -178,6 +180,45 @@ func TestHeldConnectionThatHangsUpIsClosed(t *testing.T) {
 			p.expectEnd()
 			eventually(t, "Closed", func() bool { return h.closed.Load() == 2+i && r.Stats().Open == 0 })
 		}
+	})
+}
+
+// TestWorkOfAClientThatHangsUp: a client closes its direction while its request is worked on outside the turn, with
+// or without a request after it. It gets all replies, and then the end. If its socket breaks, the connection ends at
+// once.
+func TestWorkOfAClientThatHangsUp(t *testing.T) {
+	eachLink(t, func(t *testing.T, b Backend) {
+		h := newTestHandler()
+		r, addr := serveHandler(t, h, Options{Backend: b})
+		for i, after := range []string{"", command("ECHO", "after")} {
+			p := dial(t, addr)
+			p.send(command("NAME", "p"))
+			p.expect("+OK\r\n")
+			p.send(command("WORK") + after)
+			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+			p.expectNothing(20 * time.Millisecond)
+			c := h.named("p").c
+			h.mu.Lock()
+			h.turn++
+			c.Post(h.turn, []byte("+DONE\r\n"))
+			c.Resume()
+			h.mu.Unlock()
+			p.expect("+DONE\r\n" + map[bool]string{true: "$5\r\nafter\r\n"}[after != ""])
+			p.expectEnd()
+			eventually(t, "Closed", func() bool { return h.closed.Load() == int64(i)+1 && r.Stats().Open == 0 })
+		}
+		if secured && b == Netpoll {
+			return // it takes a reset under TLS for the end of the peer's direction
+		}
+		p := dial(t, addr)
+		p.send(command("PING") + command("WORK"))
+		p.expect("+OK\r\n")
+		if secured {
+			p.Conn = p.Conn.(*tls.Conn).NetConn()
+		}
+		p.Conn.(*net.TCPConn).SetLinger(0)
+		p.Close() // by a reset
+		eventually(t, "the end of a broken socket", func() bool { return h.closed.Load() == 3 && r.Stats().Open == 0 })
 	})
 }
 

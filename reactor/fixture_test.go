@@ -26,6 +26,7 @@ import (
 //	NAME n                     remembers the session under n, for the test
 //	POST n x                   posts x to session n inside the turn
 //	HOLD                       replies +HELD and holds the connection until Resume
+//	WORK                       is done outside the turn: the test posts its reply, and resumes
 //	LATER x                    is refused the first time, and replies x when it is served again
 //	BIG n                      a lent reply of n bytes
 //	MANY n                     n elements, or as many as a client will read
@@ -189,6 +190,9 @@ func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request
 		r.OK()
 	case "HOLD":
 		r.Simple("HELD")
+		return false, true
+	case "WORK":
+		b.Soon = true
 		return false, true
 	case "LATER":
 		if !s.asked {

@@ -29,9 +29,10 @@ type input struct {
 	parser  *protocol.Parser
 	excess  *excess // an argument that is longer than the query-buffer limit
 
-	flow   flow
-	owes   bool // replies to requests that Serve has accepted are still to come (Direct.Owe)
-	replay bool // the next request to run is the parser's streamed one; goOn runs it
+	flow      flow
+	unreplied bool // the reply to the last request comes before Resume, not with the batch (protocol.Batch.Soon)
+	owes      bool // replies to requests that Serve has accepted are still to come (Direct.Owe)
+	replay    bool // the next request to run is the parser's streamed one; goOn runs it
 }
 
 // A flow says whether requests are served as they arrive.
@@ -60,5 +61,5 @@ func (in *input) isHeld() bool { return in.flow >= flowHeld }
 
 // waits reports whether requests that were read will soon run, or get a reply (reactor.C2).
 func (in *input) waits() bool {
-	return in.owes || in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
+	return in.owes || in.unreplied || in.flow == flowBusy || in.flow == flowMore || in.flow == flowAway
 }

@@ -246,6 +246,8 @@ func (c *conn) ran(f *frame) (done int) {
 		if b.Soon {
 			c.flow = flowBusy
 		}
+	} else if b.Soon {
+		c.unreplied = true
 	}
 	if len(b.Ran) > 0 {
 		c.noteRan(b.Ran)

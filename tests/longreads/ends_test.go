@@ -1,7 +1,9 @@
 package longreads
 
 import (
+	"crypto/rand"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -85,6 +87,41 @@ func TestLongReadEnds(t *testing.T) {
 	}
 	if text, want := strings.Join(got, ", "), "100000, [100000], OK, QUEUED, [[100000]], last"; text != want {
 		t.Errorf("a pipeline got %s, want %s", text, want)
+	}
+}
+
+// TestHalfClosedClients: a client sends one request, which is worked on outside the turn, and closes its direction. It
+// gets the reply, and the request is done.
+func TestHalfClosedClients(t *testing.T) {
+	s := testkit.Start(t, "--long-read-elements", "50")
+	c := s.Dial()
+	fill(t, c, 100)
+	text := make([]byte, 1<<20)
+	rand.Read(text)
+	c.Must("SET", "source", text)
+	for _, call := range []struct {
+		want    string
+		request []any
+	}{
+		{"[100]", []any{"SMEMBERS", "set"}},
+		{"1", []any{"EVAL", "local t = os.clock() repeat until os.clock() - t > 0.1 return 1", 0}},
+		{"OK", []any{"RESTORE", "copy", 0, c.Must("DUMP", "source").Text}},
+	} {
+		client := s.Dial()
+		client.SetTimeout(testkit.Slowly(time.Minute))
+		client.Send(call.request...)
+		if err := client.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if err := client.Conn().(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := client.Receive(); err != nil || shape(v) != call.want {
+			t.Errorf("%v: %s %v, want %s", call.request[0], shape(v), err, call.want)
+		}
+	}
+	if v := c.Must("GET", "copy"); v.Text != string(text) {
+		t.Errorf("RESTORE: %d bytes", len(v.Text))
 	}
 }
 

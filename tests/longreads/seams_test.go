@@ -3,6 +3,7 @@ package longreads
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,7 @@ var seams = []seam{
 			x := gather(t, s, calls)
 			for i, c := range x.readers {
 				if half(i) {
+					_ = c.Conn().(*net.TCPConn).SetLinger(0) // a reset; a mere end does not stop the read
 					c.Close()
 				}
 			}
