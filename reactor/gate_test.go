@@ -75,11 +75,11 @@ func TestGateHoldsReplies(t *testing.T) {
 	})
 }
 
-// TestHeldRepliesAfterTheEnd: a client sends requests and closes its direction, and the gate holds the replies. The
-// client gets them when the gate opens, and then the end.
+// TestHeldRepliesAfterTheEnd: a client sends requests, perhaps with QUIT, and closes its direction, and the gate holds
+// the replies. The client gets them when the gate opens, and then the end.
 func TestHeldRepliesAfterTheEnd(t *testing.T) {
 	eachLink(t, func(t *testing.T, backend Backend) {
-		for _, last := range []string{"PING", "HOLD"} { // HOLD waits for an event that may never come
+		for _, last := range []string{"PING", "HOLD", "QUIT"} { // HOLD waits for an event that may never come
 			gate := protocol.NewGate()
 			h, open := newTestHandler(), false
 			h.decided = func(turn uint64) {
@@ -99,7 +99,7 @@ func TestHeldRepliesAfterTheEnd(t *testing.T) {
 			open = true
 			gate.Open(math.MaxUint64)
 			h.mu.Unlock()
-			p.expect("$1\r\na\r\n" + map[string]string{"PING": "+OK\r\n", "HOLD": "+HELD\r\n"}[last])
+			p.expect("$1\r\na\r\n" + map[string]string{"PING": "+OK\r\n", "HOLD": "+HELD\r\n", "QUIT": "+OK\r\n"}[last])
 			p.expectEnd()
 			eventually(t, "Closed", func() bool { return h.closed.Load() == 1 && r.Stats().Open == 0 })
 		}

@@ -179,6 +179,8 @@ func (h *netpollHost) traffic(buffer *[firstRead]byte, n int) {
 	case c.life == lifeClosed:
 	case n < 0:
 		c.breaks()
+	case n == 0 && c.isClosing(): // the peer may still take the output; the watcher reports a break
+		c.hungUp = true
 	case n == 0:
 		c.hangup()
 	default:
