@@ -9,32 +9,40 @@ import (
 // A beside is the part of the run's state that other goroutines see. They can end the run while one of its commands
 // holds the turn.
 //
-// scripting.B1. A run that was asked to end does so when it next reads the clock. begin clears a request to the last
-// run.
+// scripting.B1. A run that was asked to end does so when it next reads the clock. A request that comes too late for its
+// run ends no later one.
 type beside struct {
-	state atomic.Uint32 // the bits below; 0 if nothing runs
+	state atomic.Uint64 // the bits below, and the number of the run above them; 0 if nothing runs
 	wrote atomic.Bool
-	asked atomic.Bool
+	asked atomic.Uint64 // the state of the run that was asked to end; 0: none
+	runs  uint64        // turn only
 }
 
 const (
 	besideRuns = 1 << iota
 	besideEval
 	besideObeys
+	besideRun // the least bit of the run's number
 )
 
 // begin records the start of a run. Turn only.
 func (b *beside) begin(isEval, obeys bool) {
-	state := uint32(besideRuns)
+	b.runs++
+	state := besideRuns | b.runs*besideRun
 	if isEval {
 		state |= besideEval
 	}
 	if obeys {
 		state |= besideObeys
 	}
-	b.asked.Store(false)
 	b.wrote.Store(false)
 	b.state.Store(state)
+}
+
+// mustEnd reports whether the run was asked to end. Turn only.
+func (b *beside) mustEnd() bool {
+	asked := b.asked.Load()
+	return asked != 0 && asked == b.state.Load()
 }
 
 // end records that nothing runs. Turn only.
@@ -45,7 +53,8 @@ func (b *beside) end() { b.state.Store(0) }
 // Errors: those of these commands.
 func (s *Scripts) KillBeside(isEval bool) error {
 	b := &s.beside
-	switch state := b.state.Load(); {
+	state := b.state.Load()
+	switch {
 	case state&besideRuns == 0:
 		return errNotBusy
 	case state&besideObeys != 0:
@@ -57,6 +66,6 @@ func (s *Scripts) KillBeside(isEval bool) error {
 	case !isEval && state&besideEval != 0:
 		return protocol.ErrBusyScript
 	}
-	b.asked.Store(true)
+	b.asked.Store(state)
 	return nil
 }

@@ -157,7 +157,8 @@ func (s *Scripts) slice(from int64) (now int64, status lua.Status) {
 	status = lua.Paused
 	s.run.ends = from + length
 	for now = from; now-from < length; now = s.clock.Nanos() {
-		if s.beside.asked.Load() && s.beside.asked.CompareAndSwap(true, false) {
+		if s.beside.mustEnd() {
+			s.beside.asked.Store(0)
 			s.kill(s.run.isEval) // the request was checked when it was made
 		}
 		if status = state.Run(budget); status != lua.Paused {
@@ -174,7 +175,7 @@ const callsALook = 8
 
 // overdue reports, after a command, whether the slice must end. Commands may take much longer than instructions.
 func (s *Scripts) overdue() bool {
-	if s.beside.asked.Load() {
+	if s.beside.mustEnd() {
 		return true
 	}
 	return s.run.commands%callsALook == 0 && s.clock.Nanos() >= s.run.ends
