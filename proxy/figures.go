@@ -7,10 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
-	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -164,6 +165,15 @@ var (
 // Describe implements prometheus.Collector. It sends nothing: shards come and go.
 func (p *Proxy) Describe(chan<- *prometheus.Desc) {}
 
+// labelOf returns text as a label. Text that is no UTF-8 is quoted, because two equal labels would be an error of the
+// whole reply.
+func labelOf(text string) string {
+	if utf8.ValidString(text) {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
 // Collect implements prometheus.Collector.
 func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	all, stats, m := p.sum(), p.reactor.Stats(), p.finder.Current()
@@ -184,7 +194,7 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	}
 	spread(wholeDesc, &all.whole)
 	for at, f := range all.shards {
-		label := strings.ToValidUTF8(at, "?") // a shard's redirect may have odd bytes
+		label := labelOf(at) // a shard's redirect may have odd bytes
 		spread(shardDesc, &f.took, label)
 		send(shardFailDesc, prometheus.CounterValue, float64(f.failed), label)
 		send(queueDesc, prometheus.GaugeValue, float64(all.waiting[at]), label)
@@ -213,7 +223,7 @@ func (p *Proxy) Collect(out chan<- prometheus.Metric) {
 	rows := p.table().Rows()
 	for i := range all.rows {
 		if f := &all.rows[i]; f.calls > 0 && i <= len(rows) {
-			name := strings.ToValidUTF8(rows[i-1].Name, "?")
+			name := labelOf(rows[i-1].Name)
 			send(rowCallsDesc, prometheus.CounterValue, float64(f.calls), name)
 			send(rowFailDesc, prometheus.CounterValue, float64(f.failed), name)
 			send(rowTimeDesc, prometheus.CounterValue, float64(f.nanos)/1e9, name)
