@@ -116,8 +116,9 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			c.large.sent = 0
 			if !done {
 				c.lap()
-				b.Soon = c.lent != nil
-				return // held back by a pause or a lent command: the request stays unread
+				// The request stays unread. A lent command surely ends, and so does a latch.
+				b.Soon = c.lent != nil || cl.Is(client.Paused) && !c.pause.on
+				return
 			}
 			if b.Done++; c.nanos >= ends && b.Done < len(b.Requests) && cl.Flags&cannotGoOn == 0 {
 				c.lap()

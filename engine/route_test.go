@@ -7,6 +7,7 @@ import (
 	"spindle/engine/command"
 	"spindle/engine/data/keyspace"
 	"spindle/internal/slots"
+	"spindle/protocol"
 )
 
 // These are the slots of the keys below.
@@ -177,6 +178,31 @@ func TestDropSlots(t *testing.T) {
 	}
 	if n := h.keys(); n != 1 {
 		t.Errorf("%d keys are left", n)
+	}
+}
+
+// TestRequestsThatRunSoon: a request that waits for a latch runs even if its client has closed its direction meanwhile.
+// A request that a pause holds back does not, because the pause may last.
+func TestRequestsThatRunSoon(t *testing.T) {
+	h := newTestCore(t)
+	soon := func() bool {
+		cl, _ := h.arrive()
+		b := &protocol.Batch{Session: cl, Reply: &protocol.Reply{}, Requests: []protocol.Request{
+			{Args: [][]byte{[]byte("SET"), []byte("k"), []byte("v")}}}}
+		if h.Serve(b); b.Done != 0 {
+			t.Errorf("the request was not held: %q", text(b.Reply))
+		}
+		return b.Soon
+	}
+	var release func()
+	h.Do(func() { release = h.Latch([][]byte{[]byte("k")}) })
+	if !soon() {
+		t.Error("a latch")
+	}
+	h.Do(func() { release() })
+	h.Do(func() { h.PauseFor(PauseByClient, true, 60_000) })
+	if soon() {
+		t.Error("a pause")
 	}
 }
 
