@@ -202,6 +202,8 @@ func (p *waiters) waitaof(c *command.Context) error {
 				return errNoAOF
 			case enough(c):
 				answer(c)
+			case w.at < 0 && p.roster.ackedBy(w.offset, onDisk) < w.want: // a replica that had confirmed has left
+				p.diskWaits.add(w)
 			}
 			return nil
 		},
