@@ -22,8 +22,9 @@ type failover struct {
 	untilMs  int64 // by Core.SteadyMs; 0: no limit
 
 	// The fields of takeOver:
-	read int64 // the progress of the primary's stream at the last look
-	idle int   // the looks since then
+	read  int64  // the progress of the primary's stream at the last look
+	idle  int    // the looks since then
+	taken string // the history that this server took over last; "": none
 }
 
 type failoverStage uint8
@@ -193,6 +194,9 @@ func (x *failover) end() {
 func (x *failover) takeOver(c *command.Context, resync func(*command.Context) error) error {
 	x.log.Warning("Failover request received for replid %s.", c.Args[1])
 	try := func(c *command.Context) (done bool, err error) {
+		if x.hasTakenOver(c.Args[1]) {
+			return true, resync(c)
+		}
 		if err := x.mayTakeOver(c.Args[1]); err != nil {
 			return true, err
 		}
@@ -205,6 +209,7 @@ func (x *failover) takeOver(c *command.Context, resync func(*command.Context) er
 			}
 			x.log.Warning("The primary's stream has not come to its end: %d bytes are missing.", missing)
 		}
+		x.taken = x.feed.ID
 		x.follower.Promote()
 		x.log.Notice("MASTER MODE enabled (failover request from '%s')", describe(c.Client))
 		return true, resync(c)
@@ -230,6 +235,12 @@ func (x *failover) takeOver(c *command.Context, resync func(*command.Context) er
 // is a count and not a time, because a script that holds the turn stops both the stream and the looks. If the primary
 // times out first, it asks again, and the count continues.
 const idleLooks = 500
+
+// hasTakenOver reports whether this server has taken over history id before. A primary that did not get the answer asks
+// again. After an error it would become a primary again, beside this one.
+func (x *failover) hasTakenOver(id []byte) bool {
+	return !x.follower.on && x.taken == x.feed.ID2 && strings.EqualFold(string(id), x.taken)
+}
 
 // mayTakeOver returns an error if this server cannot take the place of the primary whose history is id.
 func (x *failover) mayTakeOver(id []byte) error {

@@ -348,6 +348,20 @@ func TestTakeOverAwaitsTheStream(t *testing.T) {
 		answer := answers.take(t, "+FULLRESYNC")
 		promoted(t, p, strings.TrimLeft(answer, "\n"), "+FULLRESYNC", int64(len(first)))
 	})
+	t.Run("and the answer gets lost", func(t *testing.T) {
+		p, s, asker, answers := begin(t)
+		s.say(last)
+		promoted(t, p, answers.take(t, "\r\n"), "+CONTINUE", end)
+		p.Closed(asker)
+		again, _ := p.arrive()
+		p.do(again, "REPLCONF capa eof capa psync2")
+		answer := p.do(again, fmt.Sprintf("PSYNC %s %d FAILOVER", otherHistory, end+1))
+		promoted(t, p, answer, "+CONTINUE", end)
+		other, _ := p.arrive()
+		if got := p.do(other, fmt.Sprintf("PSYNC %s 1 FAILOVER", noID)); !strings.HasPrefix(got, "-ERR PSYNC FAILOVER") {
+			t.Errorf("of another history: %q", got)
+		}
+	})
 	t.Run("and the asker leaves", func(t *testing.T) {
 		p, s, asker, _ := begin(t)
 		p.Closed(asker)
