@@ -108,9 +108,6 @@ func (d *Set) diskBarrier() *part.Barrier {
 		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
 			return nil
 		}
-		if d.Scheduler.WritesStopped() {
-			return bgsave.ErrStopWrites
-		}
 		if cl.Is(client.Primary) {
 			d.writeThrough(call)
 			return nil
