@@ -11,17 +11,19 @@ import (
 
 // isUnderstood reports whether err came from running a command, as WRONGTYPE does. Otherwise this server may not
 // understand a command of a newer primary, or of a module. That may be the command's name, its arguments, or the
-// payload of a RESTORE. Skipping such a command would make the data differ for good.
+// payload of a RESTORE. Or this server has fewer databases than the primary, or no memory for the command. Skipping
+// such a command would make the data differ for good. After a skipped SELECT, keys would go to the wrong database.
 func isUnderstood(spec *command.Spec, err error) bool {
 	var e *protocol.Error
 	if spec == nil || !errors.As(err, &e) {
 		return spec != nil
 	}
 	if e.Code != "ERR" {
-		return true
+		return e.Code != protocol.ErrNoMemory.Code
 	}
-	if e.Text == rdb.ErrPayload.Error() || e.Text == rdb.ErrPayloadData.Error() {
+	switch e.Text {
+	case rdb.ErrPayload.Error(), rdb.ErrPayloadData.Error(), protocol.ErrSyntax.Text, "DB index is out of range":
 		return false
 	}
-	return e.Text != protocol.ErrSyntax.Text && !strings.HasPrefix(e.Text, "wrong number of arguments")
+	return !strings.HasPrefix(e.Text, "wrong number of arguments")
 }

@@ -22,6 +22,8 @@ func TestIsUnderstood(t *testing.T) {
 		{set, protocol.ErrNotInteger, true},
 		{restore, &protocol.Error{Code: "ERR", Text: "Bad data format"}, false},
 		{restore, &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}, false},
+		{set, protocol.ErrNoMemory, false},
+		{&command.Spec{Name: "select"}, &protocol.Error{Code: "ERR", Text: "DB index is out of range"}, false},
 		{restore, &protocol.Error{Code: "BUSYKEY", Text: "Target key name already exists."}, true},
 	} {
 		if got := isUnderstood(c.spec, c.err); got != c.want {

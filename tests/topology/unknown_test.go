@@ -51,3 +51,22 @@ func TestUnknownCommand(t *testing.T) {
 	r.AwaitLog(limit,
 		"== CRITICAL == This replica is sending an error to its master: 'ERR unknown command 'fake-command-1'")
 }
+
+// TestMissingDatabase: a primary has more databases than its replica. The link stops before a SELECT that fails on the
+// replica, so that no key of that database replaces one of another.
+func TestMissingDatabase(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t)
+	s.Do("SET", "k", "of 0")
+	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strings.TrimPrefix(s.Addr, "127.0.0.1:"), "--databases", "4")
+	up(t, r)
+	c := s.Dial()
+	c.Do("SELECT", 9)
+	c.Do("SET", "k", "of 9")
+	limit := testkit.Slowly(20 * time.Second)
+	r.AwaitInfo(limit, "replication", "master_link_status", "down")
+	if v := r.Do("GET", "k"); v.Text != "of 0" {
+		t.Errorf("database 0 has %q", v.Text)
+	}
+	r.AwaitLog(limit, "it sent a command that this server does not understand: ERR DB index is out of range")
+}
