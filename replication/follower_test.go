@@ -566,6 +566,35 @@ func (b breaker) Load(_ *Copy, begin func() bool, _ func(db int)) error {
 	return errors.New("the copy is damaged")
 }
 
+// An aheadReader is a CopyLoader whose goroutine still reads the connection when the load has failed.
+type aheadReader struct{ p *primary }
+
+func (a aheadReader) Load(c *Copy, begin func() bool, _ func(db int)) error {
+	a.p.Do(func() { begin() })
+	go io.Copy(io.Discard, c.Stream)
+	<-time.After(10 * time.Millisecond)
+	return errors.New("the copy is damaged")
+}
+
+// TestReadAheadOfADamagedCopy: the load of a copy fails while another goroutine reads the rest. The link is closed, and
+// tries again. The race detector watches.
+func TestReadAheadOfADamagedCopy(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.follower.parts.Loader = aheadReader{p}
+	p.Do(func() { p.follower.Follow(s.address()) })
+	s.greet()
+	s.say("+FULLRESYNC " + otherHistory + " 0\r\n$1000000000\r\n")
+	go func(to net.Conn) {
+		for err := error(nil); err == nil; {
+			_, err = io.WriteString(to, "RDB")
+		}
+	}(s.conn)
+	if got := s.greet(); got != "PSYNC ? -1" {
+		t.Error(got)
+	}
+}
+
 // TestDroppedDataHaveNoHistory: a replica drops its data for a full copy, which then fails. After a promotion none of
 // its replicas may continue the history of the dropped data, because their data differ from those here.
 func TestDroppedDataHaveNoHistory(t *testing.T) {

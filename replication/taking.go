@@ -17,11 +17,11 @@ func (f *Follower) takeCopy(w *upstream) bool {
 		f.turnOf(w, func(now int64) {
 			f.parts.Changed()
 			why := "the full copy failed: " + plainError(err)
-			if w.cutOff && !w.killed() {
+			if w.cutOff.Load() && !w.killed() {
 				why = "the primary broke off the full copy; its log says why"
 				f.parts.Log.Warning("The primary broke off the full copy after %d bytes: its log says why.", f.copied.Load())
 			}
-			f.link.Failed(now, w.cutOff && f.copied.Load() > 0, why)
+			f.link.Failed(now, w.cutOff.Load() && f.copied.Load() > 0, why)
 		})
 	}
 	return err == nil

@@ -25,7 +25,7 @@ type upstream struct {
 	conn       net.Conn // set before in is used
 	in         *bufio.Reader
 	fd         int
-	cutOff     bool // the connection has ended; the reader's field
+	cutOff     atomic.Bool // the connection has ended
 	local, far string
 
 	heard     atomic.Int64  // when the last bytes came, by clock.Steady
@@ -111,7 +111,7 @@ type heard struct{ w *upstream }
 func (h heard) Read(p []byte) (int, error) {
 	h.w.waits.Store(true)
 	n, err := h.w.conn.Read(p)
-	h.w.cutOff = err != nil
+	h.w.cutOff.Store(err != nil) // a load that has failed may still read
 	h.w.waits.Store(false)
 	if n > 0 {
 		h.w.heard.Store(clock.Steady())
