@@ -47,9 +47,9 @@ var better = []string{
 	"After a link to a primary fails, the replica waits 1, 2, 4 … 30 s before the next try. It waits 5 s at most while the " +
 		"primary cannot be reached or is not ready, or if the last stream began without a copy. 7.4 tries each second, " +
 		"and each try may cost the primary a fork.",
-	"A command of the primary whose name or syntax a replica does not know stops the link before it. The data stay " +
-		"readable. 7.4 ignores it, and the data differ afterwards; " +
-		"`replica-ignore-unknown-commands yes` does the same here.",
+	"A command of the primary whose name or syntax a replica does not know stops the link before it. So does one whose " +
+		"database the replica lacks, or for which its system has no memory. The data stay readable. 7.4 ignores the " +
+		"first two, and the data differ afterwards; `replica-ignore-unknown-commands yes` does the same here.",
 	"A full copy replaces `dump.rdb` and the append-only file after it was loaded. In 7.4 it replaces `dump.rdb` before " +
 		"that. A copy that cannot be loaded leaves memory empty in both. Here the earlier files stay. BGSAVE, SAVE, " +
 		"BGREWRITEAOF, rules and SHUTDOWN save nothing until a copy has been loaded or the replica is promoted.",
