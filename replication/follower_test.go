@@ -595,6 +595,21 @@ func TestReadAheadOfADamagedCopy(t *testing.T) {
 	}
 }
 
+// TestWritesBeforeReplicaOf: a transaction writes, and then makes this primary a replica. Its writes are in no stream.
+// So no replica may continue the old history, also after a promotion before the full copy.
+func TestWritesBeforeReplicaOf(t *testing.T) {
+	p := newPrimary(t)
+	p.online()
+	writer, _ := p.arrive()
+	p.do(writer, "SET a 1")
+	id, end := p.feed.ID, p.feed.offset
+	p.do(writer, "MULTI", "SET b 2", "REPLICAOF 127.0.0.1 1", "EXEC")
+	p.do(writer, "REPLICAOF NO ONE")
+	if answer, _, _ := p.continueAt(id, end); !strings.HasPrefix(answer, "+FULLRESYNC") {
+		t.Errorf("%q, and b = %q", answer, p.do(writer, "GET b"))
+	}
+}
+
 // TestDroppedDataHaveNoHistory: a replica drops its data for a full copy, which then fails. After a promotion none of
 // its replicas may continue the history of the dropped data, because their data differ from those here.
 func TestDroppedDataHaveNoHistory(t *testing.T) {
