@@ -40,6 +40,7 @@ func (db *DB) Volatile() int { db.k.assertHeld(); return db.d.t.ShownVolatile() 
 
 // AvgTTL returns the mean time to live of the volatile keys, in ms.
 func (db *DB) AvgTTL() int64 {
+	db.k.assertHeld()
 	n := uint64(db.d.t.Volatile())
 	if n == 0 {
 		return 0

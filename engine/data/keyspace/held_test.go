@@ -11,10 +11,10 @@ import (
 	"spindle/engine/data/memory"
 )
 
-// free lists the methods that need no turn: they return a part of a Keyspace, or data that never changes.
+// free lists the methods that need no turn: they return a part of a Keyspace, or data that never changes or is atomic.
 var free = []string{
-	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.InSlot", "Keyspace.Len",
-	"Keyspace.Store", "Keyspace.Writer",
+	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.Hides",
+	"Keyspace.InSlot", "Keyspace.Len", "Keyspace.Store", "Keyspace.StoredInSlot", "Keyspace.Writer",
 	"DB.Index", "DB.Loader",
 	"Loader.DB",
 	"Writer.Close", "Writer.Int", "Writer.String",

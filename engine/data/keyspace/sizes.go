@@ -40,6 +40,7 @@ func (db *DB) Sizes(t value.Type) func(yield func(least uint64, keys int64) bool
 // CheckSizes panics if a key is counted under a wrong size (keyspace.Z1). It counts all keys, but only if there are at
 // most most keys. It does nothing in builds that do not check.
 func (k *Keyspace) CheckSizes(most int) {
+	k.assertHeld()
 	if !invariant.Enabled {
 		return
 	}
