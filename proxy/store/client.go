@@ -77,6 +77,9 @@ func (c *Client) Follow(ctx context.Context) <-chan *Table {
 		last := "" // the last reported reason why there was no table
 		for change := range c.store.Watch(ctx, v.root, 0) {
 			if change.Err != nil {
+				if ctx.Err() != nil {
+					continue // the error is that of the end
+				}
 				c.warn(fmt.Errorf("%s does not answer, and the last table stays in force: %w", c.store, change.Err))
 				continue
 			}
