@@ -17,6 +17,10 @@ import (
 
 	"spindle/engine"
 	"spindle/engine/client"
+	"spindle/engine/command"
+	"spindle/engine/family/tx"
+	"spindle/engine/part"
+	"spindle/protocol"
 )
 
 // A gulp is a CopyLoader that reads a copy and keeps nothing of it.
@@ -505,18 +509,23 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestUnknownCommandStops: the stream ends before a command that this server does not understand, anywhere in a batch
-// or a transaction. The next stream begins with this command. Commands before it count once. A command that fails for
-// another reason is skipped, and so is an unknown one if the setting says so.
-func TestUnknownCommandStops(t *testing.T) {
-	p := newPrimary(t)
-	s := newSource(t, p)
+// dialOnlyLinks has the follower not ask its primary for the version.
+func dialOnlyLinks(p *primary) {
 	p.follower.parts.Dial = func(ctx context.Context, address, source string) (net.Conn, error) {
 		if pc, _, _, _ := runtime.Caller(1); strings.HasSuffix(runtime.FuncForPC(pc).Name(), "askInfo") {
 			return nil, errors.New("a test")
 		}
 		return Dial(ctx, address, source)
 	}
+}
+
+// TestUnknownCommandStops: the stream ends before a command that this server does not understand, anywhere in a batch
+// or a transaction. The next stream begins with this command. Commands before it count once. A command that fails for
+// another reason is skipped, and so is an unknown one if the setting says so.
+func TestUnknownCommandStops(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	dialOnlyLinks(p)
 	p.follower.settings.Rows()
 	at := int64(100)
 	expect := func(n int64, why string) {
@@ -556,6 +565,34 @@ func TestUnknownCommandStops(t *testing.T) {
 	p.follower.settings.IgnoreUnknown.Set(true)
 	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("NONSENSE x") + wire("GET"))
 	s.awaitAck(100 + int64(len(wire("NONSENSE x")+wire("GET"))))
+}
+
+// TestRefusedTransactionStops: this server has no memory for a transaction of its primary, and refuses its EXEC. The
+// stream ends before the transaction.
+func TestRefusedTransactionStops(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	dialOnlyLinks(p)
+	short := &part.Barrier{Name: "short", Refuse: func(_ *client.Client, call part.Call) error {
+		if call.Spec.Has(command.RunsQueue) {
+			return protocol.ErrNoMemory
+		}
+		return nil
+	}}
+	p.AddOwnBarriers(short)
+	p.Subscribe(part.Listeners{ExecRefused: tx.NewWatches(nil).Abort})
+	p.Do(func() {
+		p.Raise(short, true)
+		p.follower.Follow(s.address())
+	})
+	s.greet()
+	s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("MULTI") + wire("INCR n") + wire("EXEC"))
+	if got, want := s.greet(), "PSYNC "+otherHistory+" 101"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	p.Do(func() { p.Raise(short, false) })
+	s.say("+CONTINUE\r\n" + wire("MULTI") + wire("INCR n") + wire("EXEC"))
+	s.awaitAck(100 + int64(len(wire("MULTI")+wire("INCR n")+wire("EXEC"))))
 }
 
 // A breaker is a CopyLoader whose copy fails after the present data were dropped.
