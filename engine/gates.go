@@ -384,9 +384,14 @@ func (c *Core) gateThrottle(cl *client.Client, call part.Call) (verdict, error) 
 	return hold, nil
 }
 
-func (c *Core) gateQueue(_ *client.Client, call part.Call) (verdict, error) {
+// gateQueue lets a transaction queue a command. It refuses a primary's SELECT of a database that is not here: the rest
+// of the transaction would run in another database.
+func (c *Core) gateQueue(cl *client.Client, call part.Call) (verdict, error) {
 	if call.Spec.Has(command.InMulti) {
 		return pass, nil
+	}
+	if cl.Is(client.Primary) && call.Spec.Has(command.Selects) && command.Database(call.Args[1], c.space.Len()) < 0 {
+		return refuse, protocol.ErrDBIndex
 	}
 	return queue, nil
 }

@@ -47,6 +47,7 @@ var (
 	ErrLoading     = &Error{"LOADING", "Redis is loading the dataset in memory"}
 	ErrOutOfMemory = &Error{"OOM", "command not allowed when used memory > 'maxmemory'."}
 	ErrNoMemory    = &Error{"OOM", "the system gives no more memory for this."}
+	ErrDBIndex     = &Error{"ERR", "DB index is out of range"}
 	ErrReadOnly    = &Error{"READONLY", "You can't write against a read only replica."}
 	ErrNoReplicas  = &Error{"NOREPLICAS", "Not enough good replicas to write."}
 	ErrUnconfirmed = &Error{"UNCONFIRMED",

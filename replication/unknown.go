@@ -23,7 +23,7 @@ func isUnderstood(spec *command.Spec, err error) bool {
 		return e.Code != protocol.ErrNoMemory.Code && e.Code != "EXECABORT"
 	}
 	switch e.Text {
-	case rdb.ErrPayload.Error(), rdb.ErrPayloadData.Error(), protocol.ErrSyntax.Text, "DB index is out of range":
+	case rdb.ErrPayload.Error(), rdb.ErrPayloadData.Error(), protocol.ErrSyntax.Text, protocol.ErrDBIndex.Text:
 		return false
 	}
 	return !strings.HasPrefix(e.Text, "wrong number of arguments")

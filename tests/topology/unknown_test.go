@@ -53,16 +53,28 @@ func TestUnknownCommand(t *testing.T) {
 }
 
 // TestMissingDatabase: a primary has more databases than its replica. The link stops before a SELECT that fails on the
-// replica, so that no key of that database replaces one of another.
+// replica, or before its transaction, so that no key of that database replaces one of another.
 func TestMissingDatabase(t *testing.T) {
+	t.Run("alone", func(t *testing.T) { testMissingDatabase(t) })
+	t.Run("in a transaction", func(t *testing.T) { testMissingDatabase(t, "MULTI", "EXEC") })
+}
+
+func testMissingDatabase(t *testing.T, around ...string) {
 	t.Parallel()
 	s := testkit.Start(t)
 	s.Do("SET", "k", "of 0")
 	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strings.TrimPrefix(s.Addr, "127.0.0.1:"), "--databases", "4")
 	up(t, r)
 	c := s.Dial()
+	if around != nil {
+		c.Do(around[0])
+		c.Do("SET", "k", "of 0")
+	}
 	c.Do("SELECT", 9)
 	c.Do("SET", "k", "of 9")
+	if around != nil {
+		c.Do(around[1])
+	}
 	limit := testkit.Slowly(20 * time.Second)
 	r.AwaitInfo(limit, "replication", "master_link_status", "down")
 	if v := r.Do("GET", "k"); v.Text != "of 0" {

@@ -182,7 +182,7 @@ func selectDB(c *command.Context) error {
 		return errSelectInCluster
 	}
 	if n < 0 || n >= c.Space.Len() {
-		return errDBIndex
+		return protocol.ErrDBIndex
 	}
 	c.Client.DB = n
 	c.Reply.OK()

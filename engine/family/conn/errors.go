@@ -17,7 +17,6 @@ var (
 	errHelloAuth = &protocol.Error{Code: "NOAUTH", Text: "HELLO must be called with the client already authenticated, " +
 		"otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP " +
 		"protocol version at the same time"}
-	errDBIndex         = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
 	errResetLink       = &protocol.Error{Code: "ERR", Text: "can only reset normal client connections"}
 	errSelectInCluster = &protocol.Error{Code: "ERR", Text: "SELECT is not allowed in cluster mode"}
 	errNoCluster       = &protocol.Error{Code: "ERR", Text: "This instance has cluster support disabled"}

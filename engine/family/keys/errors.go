@@ -17,7 +17,6 @@ var (
 		Text: "An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when " +
 			"switching between policies at runtime LRU and LFU data will take some time to adjust."}
 	errSameObject    = &protocol.Error{Code: "ERR", Text: "source and destination objects are the same"}
-	errDBIndex       = &protocol.Error{Code: "ERR", Text: "DB index is out of range"}
 	errMoveInCluster = &protocol.Error{Code: "ERR", Text: "MOVE is not allowed in cluster mode"}
 	errCopyInCluster = &protocol.Error{Code: "ERR", Text: "Copying to another database is not allowed in cluster mode"}
 	errSortBy        = &protocol.Error{Code: "ERR",

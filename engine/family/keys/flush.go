@@ -53,7 +53,7 @@ func swapDB(c *command.Context) error {
 		return errSecondDB
 	}
 	if n := c.Space.Len(); a < 0 || b < 0 || a >= n || b >= n {
-		return errDBIndex
+		return protocol.ErrDBIndex
 	}
 	c.Whole.Swap(c.Space, a, b)
 	c.Changed(1)

@@ -157,7 +157,7 @@ func database(c *command.Context, arg []byte) (*keyspace.DB, error) {
 		return nil, err
 	}
 	if n < 0 || n >= c.Space.Len() {
-		return nil, errDBIndex
+		return nil, protocol.ErrDBIndex
 	}
 	return c.Space.DB(n), nil
 }
