@@ -41,6 +41,7 @@ type hub struct {
 	globs  map[*topic]bool               // the same: the patterns
 	links  map[linkKey]*link
 	of     *topology.Map // whose shards the links are for
+	leaves bool          // leaveStrangers is called soon
 	count  atomic.Int64  // of topics; any goroutine reads it
 }
 
@@ -187,8 +188,12 @@ func (h *hub) at(w *worker, f func()) {
 	reactor.Run(w.loop, f)
 }
 
+// strangerMost is how long a link to any shard stays at a server that is not in the map. After a failover, the old
+// primary is missing there until the other nodes know that it is a replica, and the map is read again.
+const strangerMost = 10 * time.Second
+
 // follow has topics that are held at all shards held at those of m, and sharded channels at the shard of their slot. A
-// link to any shard leaves a server that is not in m. A map without shards changes nothing.
+// link to any shard leaves a server that stays out of the map. A map without shards changes nothing.
 func (h *hub) follow(m *topology.Map) {
 	if len(m.Shards) == 0 {
 		return
@@ -198,10 +203,10 @@ func (h *hub) follow(m *topology.Map) {
 	for _, s := range m.Shards {
 		now[s.Primary] = s.Primary != ""
 	}
-	for key, l := range h.links {
-		if key.at == "" && l.d != nil && m.Find(l.at) == nil { // a server that has left the cluster gets no messages
-			l.d.Close(false)
-		}
+	if !h.leaves && len(h.strangers()) > 0 {
+		h.leaves = true
+		time.AfterFunc(strangerMost/2, h.w.p.finder.Refresh)
+		time.AfterFunc(strangerMost, func() { h.run(h.leaveStrangers) })
 	}
 	for _, t := range h.topics {
 		if t.kind == shardKind {
@@ -221,6 +226,24 @@ func (h *hub) follow(m *topology.Map) {
 			}
 		}
 		t.settle()
+	}
+}
+
+// strangers returns the links to any shard whose servers are not in the map.
+func (h *hub) strangers() (all []*link) {
+	for key, l := range h.links {
+		if key.at == "" && l.d != nil && h.of.Find(l.at) == nil {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// leaveStrangers closes such links: a server that has left the cluster gets no messages.
+func (h *hub) leaveStrangers() {
+	h.leaves = false
+	for _, l := range h.strangers() {
+		l.d.Close(false)
 	}
 }
 
