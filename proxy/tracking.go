@@ -208,7 +208,7 @@ func (tracksToo) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err 
 	}
 }
 
-// trackAgain is after how many ms a lost connection of BCAST is opened again.
+// trackAgain is after how many ms a lost connection of BCAST is opened again, or later if its server cannot be reached.
 const trackAgain = 500
 
 // lostTracking handles the end of a connection of the client's private access (proxy.K2).
@@ -220,7 +220,8 @@ func (s *session) lostTracking(u *upstream) {
 	if !a.tracking.bcast || u.denied {
 		return
 	}
-	s.w.after(trackAgain, func() {
+	w := s.w
+	w.after(max(trackAgain, w.breaker(u.at).until-w.now()), func() {
 		if s.access == a && !s.closed {
 			a.openAll()
 		}

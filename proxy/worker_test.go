@@ -136,6 +136,21 @@ func TestAnyShard(t *testing.T) {
 	goes("the first one answers again", first)
 }
 
+// TestUnreachableBCAST: a lost connection of CLIENT TRACKING BCAST is opened again when its server may be tried.
+func TestUnreachableBCAST(t *testing.T) {
+	for _, until := range []int64{0, 2000} {
+		c := newPacing(t)
+		c.s.access.private, c.s.access.tracking = c.s, &tracking{bcast: true}
+		c.s.tracking = c.s.access.tracking
+		u, now := c.dial(c.s.access), c.w.now()
+		c.w.breaker(u.at).until = now + until
+		u.Down(io.EOF)
+		if n := len(c.w.later); n != 1 || c.w.later[0].at-now != max(trackAgain, until) {
+			t.Errorf("the server is not tried for %d ms: %d attempts: %+v", until, n, c.w.later)
+		}
+	}
+}
+
 // TestCounts: a request that has to wait counts when it is served. A greeting that fails is no failed request.
 func TestCounts(t *testing.T) {
 	c := newPacing(t)
