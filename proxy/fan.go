@@ -139,8 +139,13 @@ func (g *gathering) pass(u *upstream, err *protocol.Error, part *share, slot int
 		u.push(c, request)
 		return
 	}
-	if part.where = w.primaryOf(&c); part.where != "" && w.breaker(part.where).silent {
-		g.fail(err, part.keys)
+	part.where = w.primaryOf(&c)
+	own := w.indexOf(slot, 0) == ownTarget
+	if own {
+		part.where = w.detours.targets[slot-firstTarget]
+	}
+	if own || part.where != "" && w.breaker(part.where).silent {
+		part.take(nil, nil, nil, scan.OtherError, err)
 		return
 	}
 	c.since = w.now()

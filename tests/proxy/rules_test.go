@@ -123,6 +123,12 @@ func TestRoutes(t *testing.T) {
 	expect(t, c, "OK", "CONFIG", "SET", "proxy-rule", "wrong route nowhere prefix none: round route "+p.Addr+
 		" prefix round:")
 	expect(t, c, "ERR a rule sends the key to '"+p.Addr+"', and that is this proxy", "GET", "round:a")
+	begun := time.Now()
+	expect(t, c, "ERR a rule sends the key to '"+p.Addr+"', and that is this proxy (shard "+p.Addr+")", "MGET", "a",
+		"round:a")
+	if took := time.Since(begun); took > 30*time.Second { // proxy-timeout is 60 s
+		t.Errorf("MGET for the proxy itself took %v", took)
+	}
 	expect(t, c, "OK", "CONFIG", "SET", "proxy-timeout", 1000) // after that, a request without a target fails
 	if v := ask(t, c, "GET", "none:a"); v.Err() == nil || !strings.Contains(v.Text, "'nowhere'") {
 		t.Errorf("GET at a target that there is not: %v", v)
