@@ -34,8 +34,8 @@ type closing struct {
 
 func (c *closing) Close(bool) { c.closed = true }
 
-// TestServerThatLeft: the link to any shard is closed after its server has left the cluster. It stays if the server is a
-// replica now, which the map may not tell at once.
+// TestServerThatLeft: the link to any shard is closed after its server has left the cluster. It stays if the server is
+// a replica now, which the map may not tell at once.
 func TestServerThatLeft(t *testing.T) {
 	const primary, replica, gone = "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"
 	static := topology.NewStatic(16)

@@ -52,8 +52,8 @@ func TestUnknownCommand(t *testing.T) {
 		"== CRITICAL == This replica is sending an error to its master: 'ERR unknown command 'fake-command-1'")
 }
 
-// TestMissingDatabase: a primary has more databases than its replica. The link stops before a SELECT that fails on the
-// replica, or before its transaction, so that no key of that database replaces one of another.
+// TestMissingDatabase: a primary has more databases than its replica. The link stops before a SELECT that fails there,
+// or before its transaction. Otherwise keys of that database would replace those of another.
 func TestMissingDatabase(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { testMissingDatabase(t) })
 	t.Run("in a transaction", func(t *testing.T) { testMissingDatabase(t, "MULTI", "EXEC") })
