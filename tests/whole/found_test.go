@@ -79,16 +79,17 @@ func TestSecondCopyDuringScript(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t)
 	s.Do("DEBUG", "POPULATE", 200)
-	s.Do("CONFIG", "SET", "rdb-key-save-delay", 3000)
-	first := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	s.Do("CONFIG", "SET", "rdb-key-save-delay", 5000)
+	first, second := testkit.Start(t), testkit.Start(t)
+	first.Do("REPLICAOF", "127.0.0.1", s.Port)
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Starting full synchronization of replica "+first.Addr)
-	second := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
+	second.Do("REPLICAOF", "127.0.0.1", s.Port)
 	s.AwaitLog(testkit.Slowly(20*time.Second), second.Addr+" waits for the next one")
 	script := sent(s, "EVAL", `local t = os.clock()
 		repeat
 			redis.call('INCR', 'ctr') redis.call('RPUSH', 'list', 'x')
 			for i = 1, 1000 do end
-		until os.clock() - t > 1
+		until os.clock() - t > 2
 		return redis.call('GET', 'ctr')`, 0)
 	want := script.answer(t).Text
 	s.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
