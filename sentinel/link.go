@@ -248,9 +248,11 @@ func (m *Machine) sendPeriodic(i *Instance) {
 		return
 	}
 	// A replica gets INFO more often while its primary is down or failing over, and while its link to the primary is
-	// down.
+	// down. If the primary's replies wait for replicas, that holds until the replica is known to have all data: only then
+	// it can be promoted.
 	info := m.info
-	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0) {
+	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0 ||
+		i.primary.acks > 0 && !i.synced) {
 		info = min(info, 1000)
 	}
 	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {

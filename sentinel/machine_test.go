@@ -268,6 +268,29 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 	}
 }
 
+// TestReplicaIsSoonFit: the replies of a primary wait for its replica, which becomes complete. The Sentinel learns that
+// within two seconds, because the replica cannot be promoted before.
+func TestReplicaIsSoonFit(t *testing.T) {
+	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p, complete := m.primaries.list[0], false
+	info := func(i *Instance) string {
+		whole := ofReplica(100, 1, strings.Repeat("a", 40), 0)
+		switch {
+		case i == p:
+			return "role:master\r\nack_replicas_wanted:1\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+		case complete:
+			return whole
+		}
+		return strings.Replace(whole, "link_status:up", "link_status:down", 1)
+	}
+	m.pass(15_000, "PONG", info)
+	complete = true
+	m.pass(2_000, "PONG", info)
+	if !p.replicas.list[0].synced {
+		t.Error("the replica cannot be promoted yet")
+	}
+}
+
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
 	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",

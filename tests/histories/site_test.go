@@ -205,6 +205,11 @@ func (s *site) whyNotWell() error {
 			if v, err := w.Ask("SENTINEL", "CKQUORUM", "m"); err != nil || !strings.HasPrefix(v.Text, "OK 3") {
 				return fmt.Errorf("CKQUORUM: %v, %w", v, err)
 			}
+			if s.plan.mixed && len(s.plan.more) > 0 { // only one replica can be promoted, and only if it is complete
+				if err := knowsReplicas(w, address); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for _, one := range append(s.servers[:3:3], s.voters...) {
@@ -237,6 +242,22 @@ func (s *site) whyNotWell() error {
 		}
 	}
 	return nil
+}
+
+// knowsReplicas checks that a Sentinel has seen both replicas follow the primary. Before, it would not promote them.
+func knowsReplicas(w *testkit.Server, address string) error {
+	v, err := w.Ask("SENTINEL", "REPLICAS", "m")
+	if err != nil {
+		return err
+	}
+	following := 0
+	for _, replica := range v.Elems {
+		fields := strings.Join(replica.Strings(), " ")
+		if strings.Contains(fields, "master-link-status ok") && strings.Contains(fields, "master-host "+address+" ") {
+			following++
+		}
+	}
+	return testkit.Equal(following, 2)
 }
 
 // primary returns the server that the voters name as the primary. The site must be healthy, or have been so a moment
