@@ -16,6 +16,9 @@ type report struct {
 	uptime      int64      // ms
 	copying     bool       // a full copy is on its way to it
 	role        string     // "master", "slave", or empty
+	history     string     // the replication id
+	before      string     // the replication id before this one
+	until       uint64     // the offset at which before ended
 	primaryHost string
 	primaryPort int
 	primaryUp   bool
@@ -54,6 +57,13 @@ func parseReport(info string) (r report) {
 		case name == "uptime_in_seconds":
 			seconds, _ := strconv.ParseInt(value, 10, 32)
 			r.uptime = seconds * 1000
+		case name == "master_replid":
+			r.history = value
+		case name == "master_replid2":
+			r.before = value
+		case name == "second_repl_offset":
+			next, _ := strconv.ParseUint(value, 10, 64)
+			r.until = max(next, 1) - 1
 		case name == "ack_replicas_wanted":
 			r.acks, _ = strconv.Atoi(value)
 		case len(name) > 5 && strings.HasPrefix(name, "slave") && name[5] >= '0' && name[5] <= '9':
@@ -153,12 +163,17 @@ func (m *Machine) learn(i *Instance, r report) {
 			m.learnReplica(i, at)
 		}
 		if r.role == "master" {
-			i.acks, i.acking = r.acks, len(r.replicas)
+			i.acks, i.acking, i.history = r.acks, len(r.replicas), r.history
 		}
 	}
 	i.linkDown, i.uptime = r.linkDown, r.uptime
-	if i.synced = i.synced && r.role == "slave"; r.role == "slave" {
+	switch {
+	case r.role == "slave":
 		m.learnFollowing(i, r)
+	case i.kind == replica && r.role == "master" && i.stillSynced(r):
+		i.offset = r.until
+	default:
+		i.synced = false
 	}
 	i.infoAt = m.now
 	if says := r.role == "master"; says != i.saysPrimary {
@@ -225,7 +240,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	i.primaryUp = r.primaryUp
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
 		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
-		i.synced = follows && !r.copying && (i.synced || i.primaryUp)
+		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || i.primaryUp)
 	}
 	if r.priority != nil {
 		i.priority = *r.priority
@@ -236,6 +251,17 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	if r.announced != nil {
 		i.announced = *r.announced
 	}
+}
+
+// stillSynced reports whether a replica that reports itself a primary has all of its primary's data. A failover that did
+// not end has promoted it. It may be promoted again: otherwise a group of two would have no primary any more. It must
+// have followed its primary after that one's last INFO, which therefore counts it.
+func (i *Instance) stillSynced(r report) bool {
+	p, followed := i.primary, i.roleSince
+	if !i.saysPrimary {
+		followed = i.infoAt
+	}
+	return i.synced && p.history != "" && r.before == p.history && p.infoAt <= followed
 }
 
 // replicaIsPrimary handles a replica that reports itself a primary. Either this Sentinel has promoted it, or the

@@ -88,8 +88,9 @@ type Instance struct {
 	// These fields are a primary's.
 	sentinels, replicas table
 	quorum              int64
-	acks                int // how many replicas its replies wait for, by its last INFO
-	acking              int // its replicas in that INFO
+	acks                int    // how many replicas its replies wait for, by its last INFO
+	acking              int    // its replicas in that INFO
+	history             string // its replication id in that INFO
 	parallel            int64
 	user, password      string
 	renamed             []rename

@@ -268,6 +268,57 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 	}
 }
 
+// TestUnfinishedPromotion: a primary whose replies wait for its replica is down. The replica has become a primary, but
+// the failover did not end. The replica may be promoted again if it has the history of its primary, and followed it
+// after that one's last INFO. Otherwise the group would stay without a primary.
+func TestUnfinishedPromotion(t *testing.T) {
+	history, other := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	follows := ofReplica(100, 7, strings.Repeat("a", 40), 0)
+	promoted := func(before string) string {
+		return "role:master\r\nmaster_replid:" + other + "\r\nmaster_replid2:" + before + "\r\nsecond_repl_offset:10\r\n"
+	}
+	for name, x := range map[string]struct {
+		infos []string // of the replica
+		late  bool     // the primary answers once more, after the replica has left
+		fit   bool
+	}{
+		"promoted":               {[]string{follows, promoted(history)}, false, true},
+		"promoted, and asked":    {[]string{follows, promoted(history), promoted(history)}, false, true},
+		"another history":        {[]string{follows, promoted(other)}, false, false},
+		"the primary went on":    {[]string{follows, promoted(history), promoted(history)}, true, false},
+		"follows without a link": {[]string{follows, promoted(history), strings.Replace(follows, ":up", ":down", 1)}, false, false},
+		"follows again":          {[]string{follows, promoted(history), follows}, false, true},
+	} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+		p := m.primaries.list[0]
+		r := p.replicas.list[0]
+		ofPrimary := "role:master\r\nack_replicas_wanted:1\r\nmaster_replid:" + history +
+			"\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+		m.pass(15_000, "PONG", func(i *Instance) string {
+			if i == p {
+				return ofPrimary
+			}
+			return follows
+		})
+		p.flags |= subjectivelyDown
+		p.downSince = m.Machine.now
+		for n, info := range x.infos {
+			m.Machine.now += 500
+			if x.late && n == 2 {
+				m.learn(p, parseReport(ofPrimary))
+				m.Machine.now++
+			}
+			m.learn(r, parseReport(info))
+		}
+		if fit := m.best(p) == r; fit != x.fit {
+			t.Errorf("%s: fit is %v, want %v", name, fit, x.fit)
+		}
+		if x.fit && r.saysPrimary && r.offset != 9 {
+			t.Errorf("%s: the offset is %d, want 9", name, r.offset)
+		}
+	}
+}
+
 // TestReplicaIsSoonFit: the replies of a primary wait for its replica, which becomes complete. The Sentinel learns that
 // within two seconds, because the replica cannot be promoted before.
 func TestReplicaIsSoonFit(t *testing.T) {
