@@ -69,6 +69,19 @@ var faults = []fault{
 		primary.Kill()
 		return func() { s.replaced(primary) }
 	}},
+	{"a save fails", func(s *site, primary *testkit.Server) func() { return s.noSave(s.any(primary)) }},
+	{"a replica's save fails, and then the primary is killed", func(s *site, primary *testkit.Server) func() {
+		end := func() {}
+		if !s.plan.mixed { // the other replica can be promoted
+			end = s.noSave(s.replicas(primary)[0])
+		}
+		testkit.Moment(s.rng, time.Second)
+		primary.Kill()
+		return func() {
+			end()
+			s.replaced(primary)
+		}
+	}},
 	{"the disks of replicas are slow, and then the primary is killed", func(s *site, primary *testkit.Server) func() {
 		var ends []func()
 		for _, replica := range s.replicas(primary) {
@@ -153,6 +166,24 @@ func (s *site) fullDisk(one *testkit.Server) (end func()) {
 	return func() {
 		if one.PID == pid && !one.Ended() {
 			s.limitFiles(pid, unix.RLIM_INFINITY)
+		}
+	}
+}
+
+// noSave makes background saves of the server fail. A primary refuses writes then. A replica ends at its primary's next
+// write, unless it is told to ignore that.
+func (s *site) noSave(one *testkit.Server) (end func()) {
+	s.t.Helper()
+	s.t.Logf("%s cannot save", s.addresses[one])
+	one.Crashes()
+	s.fragile[one] = true
+	file := one.File("dump.rdb")
+	testkit.Until(s.t, testkit.Slowly(10*time.Second), "a folder in the place of the file", func() error {
+		return errors.Join(os.RemoveAll(file), os.Mkdir(file, 0o700)) // a save that ends meanwhile makes the file again
+	})
+	return func() {
+		if err := os.Remove(file); err != nil {
+			s.t.Fatal(err)
 		}
 	}
 }

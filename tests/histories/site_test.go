@@ -86,7 +86,7 @@ func (s *site) start(h *testkit.NetworkHost, redis, last bool) *testkit.Server {
 	dir := s.t.TempDir()
 	file, socket := filepath.Join(dir, "server.conf"), filepath.Join(dir, "s")
 	lines := []string{"port 6379", "bind " + h.IP, "unixsocket " + socket, "dir " + dir, "protected-mode no",
-		"enable-debug-command local", `save ""`, "appendonly yes", "repl-diskless-sync-delay 0", "repl-timeout 10",
+		"enable-debug-command local", "save 2 1", "appendonly yes", "repl-diskless-sync-delay 0", "repl-timeout 10",
 		"repl-ping-replica-period 1"}
 	if s.plan.cluster {
 		lines = append(lines, "cluster-enabled yes", fmt.Sprint("cluster-node-timeout ", nodeTimeoutMs),
@@ -234,7 +234,8 @@ func (s *site) whyNotWell() error {
 				return fmt.Errorf("replicas of %s are not online", address)
 			}
 		}
-		want = append(want, "loading:0", "aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_write_status:ok")
+		want = append(want, "loading:0", "aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0", "aof_last_write_status:ok",
+			"rdb_last_bgsave_status:ok")
 		for _, line := range want {
 			if !strings.Contains(v.Text, line) {
 				return fmt.Errorf("%s, of the primary %s, has no %s", s.addresses[one], address, line)
