@@ -45,7 +45,7 @@ func (db *DB) AvgTTL() int64 {
 	if n == 0 {
 		return 0
 	}
-	return max(db.d.t.TickTime(uint32(db.d.t.Ticks/n))-db.k.now, 0)
+	return max(db.d.t.StepTime(db.d.t.Steps/n)-db.k.now, 0)
 }
 
 // Lookup finds key for reading. It removes a key past its deadline, or hides it on a replica. It records the access in

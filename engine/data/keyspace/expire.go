@@ -184,8 +184,8 @@ func (db *DB) expireOne(d *table.Due, i int) bool {
 	return true
 }
 
-// NextDeadline returns when ExpireDue may next have something to do, in Unix ms. That is at most 16 ms after the
-// nearest deadline. It returns 0 if there is no deadline.
+// NextDeadline returns when ExpireDue may next have something to do, in Unix ms. That is shortly after the
+// nearest deadline (table.D4). It returns 0 if there is no deadline.
 func (k *Keyspace) NextDeadline() int64 {
 	if invariant.Enabled {
 		k.assertHeld()

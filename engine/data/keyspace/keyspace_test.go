@@ -130,6 +130,36 @@ func TestExpireDueBeforeTheStart(t *testing.T) {
 	}
 }
 
+// TestExpireDueAfterYears: a server that has run for years removes keys and fields in time, and knows how long others
+// live. A key that was set in its first days is removed then, too.
+func TestExpireDueAfterYears(t *testing.T) {
+	const year = 365 * 24 * 3600 * 1000
+	for years := int64(1); years <= 9; years++ {
+		k := open(t)
+		db, then := k.DB(0), k.Now()+years*year
+		db.SetString([]byte("old"), []byte("v"), then+5000)
+		k.SetNow(then)
+		db.SetString([]byte("new"), []byte("v"), then+3000)
+		db.SetFieldsDeadline([]byte("hash"), then+6000)
+		if ttl := db.AvgTTL(); ttl < 4000 || ttl > 4000+150 {
+			t.Errorf("year %d: AvgTTL is %d", years, ttl)
+		}
+		for _, c := range []struct{ at, next int64 }{{3000, 5000}, {5000, 6000}} {
+			k.SetNow(then + c.at - 1)
+			if n, _ := k.ExpireDue(time.Second); n != 0 {
+				t.Errorf("year %d: %d keys expired before their deadline", years, n)
+			}
+			k.SetNow(then + c.at + 150)
+			if n, _ := k.ExpireDue(time.Second); n != 1 {
+				t.Errorf("year %d: %d keys expired after %d ms", years, n, c.at)
+			}
+			if next := k.NextDeadline() - then; next < c.next || next > c.next+150 {
+				t.Errorf("year %d: the next deadline is after %d ms, want %d", years, next, c.next)
+			}
+		}
+	}
+}
+
 // TestExpireDueIsSliced: ExpireDue stops when its time is over, and returns true for more.
 func TestExpireDueIsSliced(t *testing.T) {
 	k := open(t)

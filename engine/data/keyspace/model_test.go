@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"spindle/engine/data/memory"
+	"spindle/engine/data/table"
 	"spindle/engine/data/value"
 	"spindle/internal/slots"
 	"spindle/tests/testkit"
@@ -391,7 +392,7 @@ func (m *model) check() {
 		if db.Len() != len(want) {
 			m.t.Fatalf("db %d has %d keys, should %d", i, db.Len(), len(want))
 		}
-		volatile, ticks := 0, uint64(0)
+		volatile, steps := 0, uint64(0)
 		db.All(func(v value.Value) bool {
 			e, ok := want[string(v.Key())]
 			if !ok {
@@ -400,12 +401,12 @@ func (m *model) check() {
 			m.same("live", v, e)
 			if e.deadline != 0 {
 				volatile++
-				ticks += uint64(db.d.t.Tick(e.deadline))
+				steps += table.Steps(db.d.t.Tick(e.deadline))
 			}
 			return true
 		})
-		if volatile != db.Volatile() || ticks != db.d.t.Ticks {
-			m.t.Fatalf("db %d: %d volatile, should %d; ticks %d, should %d", i, db.Volatile(), volatile, db.d.t.Ticks, ticks)
+		if volatile != db.Volatile() || steps != db.d.t.Steps {
+			m.t.Fatalf("db %d: %d volatile, should %d; steps %d, should %d", i, db.Volatile(), volatile, db.d.t.Steps, steps)
 		}
 	}
 }

@@ -21,9 +21,11 @@ import (
 // compare.
 // table.D2. The last word of a sidecar is the least of the others, and the segment's minimum in the tournament.
 // table.D3. Each node's minimum is stored in its parent. The root's minimum is least.
-// table.D4. A deadline's tick is the first 16 ms step after it, counted from base. When that tick has come, the
-// deadline passed at most 16 ms ago. All deadlines before base have tick 1, and nothing is due before base. Otherwise
-// a key whose deadline is to come would be due again and again after the clock was set back.
+// table.D4. A deadline's tick is the first one after it. Ticks are counted from base: the first fineTicks come every 16
+// ms, the others every 128 ms. So 32 bits reach nearly ten years past base. When a deadline's tick has come, it passed
+// at most 16 ms ago, or 128 ms once the server has run for a year.
+// table.D5. All deadlines before base have tick 1, and nothing is due before base. Otherwise a key whose deadline is to
+// come would be due again and again after the clock was set back.
 type dueIndex struct {
 	heap   *memory.Heap
 	root   memory.Ref
@@ -38,11 +40,13 @@ type dueIndex struct {
 const (
 	// Never is the tick of a key without a deadline.
 	Never = math.MaxUint32
-	// far is the tick of all deadlines that are too late for ticks: over two years after base. Only lookups find such
-	// keys due.
+	// far is the tick of all deadlines that are too late for ticks. Only lookups find such keys due.
 	far = Never - 1
 
 	tickMs    = 16
+	coarse    = 8 // tickMs in coarseMs
+	coarseMs  = coarse * tickMs
+	fineTicks = 1 << 31
 	dueFanout = 64
 	dueLevels = 6
 )
@@ -66,23 +70,31 @@ func (t *Table) Tick(deadline int64) uint32 {
 	if deadline == 0 {
 		return Never
 	}
-	past := deadline - t.due.base
-	if past < 0 {
-		return 1
-	}
-	if deadline > math.MaxInt64/2 || past > (far-1)*tickMs {
-		return far
-	}
-	return uint32(past/tickMs + 1)
+	return t.TickNow(min(deadline, math.MaxInt64/2)) + 1
 }
 
-// TickNow returns the last tick that has come at the time now.
+// TickNow returns the last tick that has come at the time now, and at most far-1.
 func (t *Table) TickNow(now int64) uint32 {
-	return uint32(min(max(now-t.due.base, 0)/tickMs, far-1))
+	past := max(now-t.due.base, 0)
+	if past < fineTicks*tickMs {
+		return uint32(past / tickMs)
+	}
+	return uint32(min(fineTicks+(past-fineTicks*tickMs)/coarseMs, far-1))
 }
+
+// Steps returns how long after base a tick comes, in steps of 16 ms.
+func Steps(tick uint32) uint64 {
+	if tick <= fineTicks {
+		return uint64(tick)
+	}
+	return fineTicks + coarse*uint64(tick-fineTicks)
+}
+
+// StepTime returns the time that is so many steps after base, in Unix ms.
+func (t *Table) StepTime(steps uint64) int64 { return t.due.base + int64(steps)*tickMs }
 
 // TickTime returns the time at which a tick comes, in Unix ms.
-func (t *Table) TickTime(tick uint32) int64 { return t.due.base + int64(tick)*tickMs }
+func (t *Table) TickTime(tick uint32) int64 { return t.StepTime(Steps(tick)) }
 
 // Least returns a lower bound of the ticks of all keys, or Never if no key is volatile.
 func (t *Table) Least() uint32 { return t.due.least }
@@ -93,7 +105,7 @@ func (t *Table) LeastDeadline() int64 {
 	if t.due.least == Never {
 		return 0
 	}
-	return max(t.TickTime(t.due.least)-tickMs, 1)
+	return max(t.TickTime(t.due.least-1), 1)
 }
 
 func (t *Table) deadline(ref memory.Ref) int64 {

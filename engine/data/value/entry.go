@@ -12,7 +12,7 @@ import (
 // and Add adds complete ones.
 type Keys struct {
 	table.Table
-	Ticks uint64 // the sum of the volatile keys' ticks (value.E4)
+	Steps uint64 // the sum of table.Steps of the volatile keys' ticks (value.E4)
 
 	store *Store
 	sizes *Sizes // nil if no key has been counted yet
@@ -22,12 +22,12 @@ type Keys struct {
 func (s *Keys) Init(store *Store, home int) {
 	s.Table.Init(store.Heap, table.Entry, home)
 	s.SetBase(store.Base)
-	s.store, s.Ticks, s.sizes = store, 0, nil
+	s.store, s.Steps, s.sizes = store, 0, nil
 }
 
 // Detach is Table.Detach. The keys are no longer counted or found.
 func (s *Keys) Detach() (root, due memory.Ref) {
-	s.Ticks, s.sizes = 0, nil
+	s.Steps, s.sizes = 0, nil
 	return s.Table.Detach()
 }
 
@@ -36,7 +36,7 @@ func (s *Keys) Detach() (root, due memory.Ref) {
 func (s *Keys) Add(hash uint64, ref memory.Ref, volatile bool) (added bool) {
 	tick, added := s.Table.Add(hash, ref, volatile)
 	if tick != table.Never {
-		s.Ticks += uint64(tick)
+		s.Steps += table.Steps(tick)
 	}
 	return added
 }
@@ -59,7 +59,7 @@ func (s *Keys) Discard(hash uint64, ref memory.Ref) {
 // Otherwise it gets a new block, and the old block is freed.
 // value.E3. A key keeps its clock when its value changes, also in a new block. For a new key, the caller provides the
 // clock.
-// value.E4. The table's tick of the key, and its part of Keys.Ticks, follow the deadline in the block.
+// value.E4. The table's tick of the key, and its part of Keys.Steps, follow the deadline in the block.
 // value.E5. The old block is freed after the table leads to the new one. The old root is freed after that, at the key's
 // position.
 // value.E6. A place is valid while Table.Moves is unchanged. Otherwise the Entry searches its block again, by the hash,
@@ -271,7 +271,7 @@ func (e *Entry) Drop(d *table.Due, i int) { e.unlink(e.keys.Drop(d, i), true) }
 func (e *Entry) unlink(shared, root bool) {
 	v := At(e.ref)
 	if v.Volatile() {
-		e.keys.Ticks -= uint64(e.keys.Tick(v.Deadline()))
+		e.keys.Steps -= table.Steps(e.keys.Tick(v.Deadline()))
 	}
 	e.keys.add(v.Type(), v.SizeClass(), -1)
 	if root {
@@ -314,7 +314,7 @@ func (e *Entry) insert(ref memory.Ref, deadline int64) {
 	s := e.keys
 	tick := s.Tick(deadline)
 	if tick != table.Never {
-		s.Ticks += uint64(tick)
+		s.Steps += table.Steps(tick)
 	}
 	s.Insert(e.place.Hash(), ref, tick)
 	v := At(ref)
@@ -379,10 +379,10 @@ func (e *Entry) relink(ref memory.Ref, was, is int64) (shared bool) {
 	tick := s.Tick(is)
 	if was != is {
 		if was != 0 {
-			s.Ticks -= uint64(s.Tick(was))
+			s.Steps -= table.Steps(s.Tick(was))
 		}
 		if is != 0 {
-			s.Ticks += uint64(tick)
+			s.Steps += table.Steps(tick)
 		}
 	}
 	shared = s.Replace(&e.place, ref, tick)

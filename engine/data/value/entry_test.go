@@ -221,12 +221,12 @@ func (m *entryModel) check() {
 	if err := m.keys.Check(); err != nil {
 		m.t.Fatal(err)
 	}
-	ticks, volatile := uint64(0), 0
+	steps, volatile := uint64(0), 0
 	for key, w := range m.want {
 		p, ref := m.keys.Find(table.Hash([]byte(key)), []byte(key))
 		m.same("database", At(ref), key, w)
 		if w.deadline != 0 {
-			ticks += uint64(m.keys.Tick(w.deadline))
+			steps += table.Steps(m.keys.Tick(w.deadline))
 			volatile++
 		}
 		if e := m.held[key]; e != nil {
@@ -235,9 +235,9 @@ func (m *entryModel) check() {
 			}
 		}
 	}
-	if m.keys.Len() != len(m.want) || m.keys.Ticks != ticks || m.keys.Volatile() != volatile {
-		m.t.Fatalf("value.E4: %d keys, want %d; ticks %d, want %d; %d volatile, want %d",
-			m.keys.Len(), len(m.want), m.keys.Ticks, ticks,
+	if m.keys.Len() != len(m.want) || m.keys.Steps != steps || m.keys.Volatile() != volatile {
+		m.t.Fatalf("value.E4: %d keys, want %d; steps %d, want %d; %d volatile, want %d",
+			m.keys.Len(), len(m.want), m.keys.Steps, steps,
 			m.keys.Volatile(), volatile)
 	}
 }
