@@ -48,12 +48,6 @@ func TestModelHiddenSlots(t *testing.T) {
 		case n < 90:
 			slot := slots.Of([]byte(tags[rng.IntN(len(tags))]))
 			hidden[slot] = !hidden[slot]
-			for key, deadline := range stored { // a slot has no deadlines when a move begins
-				if hidden[slot] && slots.Of([]byte(key)) == slot && deadline != 0 {
-					db.SetDeadline([]byte(key), 0)
-					stored[key] = 0
-				}
-			}
 			k.Hide([]uint16{slot}, hidden[slot])
 		}
 		if step%50 != 0 {

@@ -85,8 +85,8 @@ func (db *DB) shown(yield func(value.Value)) func(memory.Ref) {
 	}
 }
 
-// Hide hides the slots of list in all databases, or shows them again. A slot to be hidden must not have a key with a
-// deadline yet. Only in cluster mode. Cost: proportional to the number of slots.
+// Hide hides the slots of list in all databases, or shows them again. Only in cluster mode.
+// Cost: proportional to the number of slots, and of the keys in those to be hidden.
 func (k *Keyspace) Hide(list []uint16, hidden bool) {
 	k.assertHeld()
 	for _, slot := range list {
@@ -96,7 +96,7 @@ func (k *Keyspace) Hide(list []uint16, hidden bool) {
 		k.hidden.Set(slot, hidden)
 		for i := range k.all {
 			if d := k.all[i].d; d != nil {
-				d.t.Slots().Shift(slot, hidden)
+				d.t.Shift(slot, hidden)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (h *Hidden) Any() bool { return h.n > 0 }
 // Len returns the number of hidden slots.
 func (h *Hidden) Len() int { return h.n }
 
-// Set adds the slot to the set, or removes it. The caller then calls Slots.Shift for each table.
+// Set adds the slot to the set, or removes it. The caller then calls Table.Shift for each table.
 func (h *Hidden) Set(slot uint16, hidden bool) {
 	word, bit := &h.bits[slot/64], uint64(1)<<(slot%64)
 	switch was := word.Load(); {
@@ -60,9 +60,17 @@ type concealed struct {
 }
 
 // Shift counts a slot's keys as hidden, or as shown. The caller has already changed the set.
-func (s *Slots) Shift(slot uint16, hidden bool) {
+// Cost: the slot's keys when they become hidden. As a rule it has none then.
+func (t *Table) Shift(slot uint16, hidden bool) {
+	s := t.slots
 	n := s.counts[slot].Load()
-	if !hidden {
+	if hidden {
+		t.EachOf(slot, int(n), func(ref memory.Ref) {
+			if t.deadline(ref) != 0 {
+				s.noteVolatile(prefixOf(slot), 1)
+			}
+		})
+	} else {
 		s.concealed.deadline -= s.concealed.volatile[slot]
 		delete(s.concealed.volatile, slot)
 		n = -n
