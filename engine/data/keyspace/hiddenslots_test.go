@@ -113,6 +113,39 @@ func TestModelHiddenSlots(t *testing.T) {
 	}
 }
 
+// TestEvictionOfTheOnlyShownKey: each policy finds the only key that is shown, also among many hidden ones with
+// deadlines.
+func TestEvictionOfTheOnlyShownKey(t *testing.T) {
+	heap, err := memory.New(memory.Options{Databases: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer heap.Close()
+	k := New(heap, Options{Databases: 1, StartMs: 1000, Slots: true})
+	db := k.DB(0)
+	k.Hide([]uint16{slots.Of([]byte("h"))}, true)
+	for i := range 30_000 {
+		db.SetString(fmt.Appendf(nil, "{h}%d", i), []byte("v"), 1_000_000)
+	}
+	for i := range 100 { // a segment of few slots
+		db.SetString(fmt.Appendf(nil, "other:%d", i), []byte("v"), 0)
+	}
+	for k.Policy = VolatileLRU; k.Policy <= VolatileLRM; k.Policy++ {
+		for range 3 {
+			db.SetString([]byte("other"), []byte("v"), 1_000_000)
+			if _, ok := k.EvictOne(); !ok || db.Stored([]byte("other")).Exists() {
+				t.Errorf("policy %d: the key that is shown was not evicted", k.Policy)
+			}
+			if _, ok := k.EvictOne(); ok {
+				t.Errorf("policy %d: another key was evicted", k.Policy)
+			}
+		}
+	}
+	if err := db.d.t.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHiddenKeysStay: keys of hidden slots neither expire nor are evicted. Once their slot is shown, they do and are.
 func TestHiddenKeysStay(t *testing.T) {
 	for range 10 { // the samples are random

@@ -158,8 +158,9 @@ func (t *Table) Random(r *rand.PCG) (ref memory.Ref) {
 	return ref
 }
 
-// RandomVolatile returns the block of a random key with a deadline, each equally likely, or 0 if there is none. It
-// leaves out keys of hidden slots. It may also return 0 if nearly all keys are hidden.
+// RandomVolatile returns the block of a random key with a deadline, or 0 if there is none. It leaves out keys of hidden
+// slots. Each key is equally likely, unless nearly all are hidden.
+// Cost: that of Random. If nearly all keys are hidden, it may look at the headers of all segments with volatile keys.
 func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 	if t.ShownVolatile() == 0 {
 		return 0
@@ -167,6 +168,32 @@ func (t *Table) RandomVolatile(r *rand.PCG) memory.Ref {
 	for range drawsMost {
 		if ref := t.drawVolatile(r).draw(r, true); !t.Conceals(ref) {
 			return ref
+		}
+	}
+	return t.nextVolatile(uint32(below(r, uint64(t.due.ids))))
+}
+
+// nextVolatile returns the block of a volatile key that is not hidden, in the first segment with one. It begins with
+// the segment of this id. It returns 0 if there is none.
+func (t *Table) nextVolatile(id uint32) memory.Ref {
+	x := &t.due
+	for range x.ids {
+		id = (id + 1) % x.ids
+		leaf := x.leaf(id)
+		if leaf.minima[id%dueFanout] == Never {
+			continue
+		}
+		s := segmentAt(refOf(segmentFor(t.root, leaf.word[id%dueFanout])))
+		if s.depth >= slotBits && t.slots.hidden.Has(slotOf(s.prefix)) {
+			continue // the segment has only keys of this slot
+		}
+		for i := range int(s.nb) {
+			b := s.bucket(i)
+			for m := b.wanted(true); m != 0; m &= m - 1 {
+				if ref := memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef); !t.Conceals(ref) {
+					return ref
+				}
+			}
 		}
 	}
 	return 0
