@@ -30,7 +30,7 @@ func (c *Core) Call(outer *command.Context, spec *command.Spec, args [][]byte) (
 			c.feedMonitors(cl, spec, args)
 		}
 		l := c.stack.lending(&c.stack.frames[c.stack.depth-1])
-		l.inner, l.took = true, c.wall.Nanos()-began
+		l.inner, l.took, l.silent = true, c.wall.Nanos()-began, cl.Is(client.CloseAfter)
 		return true, nil
 	}
 	if silent&cl.Flags != 0 {

@@ -180,6 +180,9 @@ func (c *Core) step(l *lent) (over bool) {
 	}
 	c.noteSizes(ctx.Client, ctx.Spec, ctx.Args, uncounted, 0, ctx.Reply.Since(ended.mark))
 	c.done(ctx.Client, ctx.Spec, ctx.Args, ran{calls: 1, took: ended.took, last: ended.took})
+	if ended.silent {
+		ctx.Reply.Rollback(ended.mark)
+	}
 	return false
 }
 

@@ -101,6 +101,8 @@ type lending struct {
 	mark  protocol.Mark // where its reply begins
 	took  int64         // by its slices, in nanos, if another command called it
 	inner bool          // another command called it, and waits for it
+
+	silent bool // its client had killed itself before, so its reply is dropped
 }
 
 // A lent is the outermost command that has lent the turn.
