@@ -116,8 +116,8 @@ func (c *Core) run(cl *client.Client, b *protocol.Batch) {
 			c.large.sent = 0
 			if !done {
 				c.lap()
-				// The request stays unread. A lent command surely ends, and so does a latch.
-				b.Soon = c.lent != nil || cl.Is(client.Paused) && !c.pause.on
+				// The request stays unread. A lent command surely ends, and so do a latch and a wait for the log's disk.
+				b.Soon = c.lent != nil || cl.Is(client.Paused) && !c.pause.lasts()
 				return
 			}
 			if b.Done++; c.nanos >= ends && b.Done < len(b.Requests) && cl.Flags&cannotGoOn == 0 {

@@ -68,6 +68,16 @@ func (p *pause) nextEnd() (at int64) {
 	return at
 }
 
+// lasts reports whether a pause is in force that may last. The log's pause ends when the disk has caught up.
+func (p *pause) lasts() bool {
+	for by, until := range p.until {
+		if until != 0 && PausePurpose(by) != PauseLog {
+			return true
+		}
+	}
+	return false
+}
+
 // holds reports whether a command with these flags must wait. A client that receives the stream is never held back. All
 // commands of our primary's stream are held back.
 func (p *pause) holds(cl *client.Client, flags command.Flags) bool {

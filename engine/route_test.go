@@ -181,8 +181,8 @@ func TestDropSlots(t *testing.T) {
 	}
 }
 
-// TestRequestsThatRunSoon: a request that waits for a latch runs even if its client has closed its direction meanwhile.
-// A request that a pause holds back does not, because the pause may last.
+// TestRequestsThatRunSoon: a request that waits for a latch, or for the log's disk, runs even if its client has closed
+// its direction meanwhile. A request that another pause holds back does not, because the pause may last.
 func TestRequestsThatRunSoon(t *testing.T) {
 	h := newTestCore(t)
 	soon := func() bool {
@@ -200,6 +200,10 @@ func TestRequestsThatRunSoon(t *testing.T) {
 		t.Error("a latch")
 	}
 	h.Do(func() { release() })
+	h.Do(func() { h.PauseFor(PauseLog, false, 60_000) })
+	if !soon() {
+		t.Error("the log's disk")
+	}
 	h.Do(func() { h.PauseFor(PauseByClient, true, 60_000) })
 	if soon() {
 		t.Error("a pause")
