@@ -279,6 +279,23 @@ func TestPromotionBranches(t *testing.T) {
 	}
 }
 
+// TestPromotionAfterAFailedCopy: a replica that is promoted while a full copy fails shows the offset of its stream.
+func TestPromotionAfterAFailedCopy(t *testing.T) {
+	p := newPrimary(t)
+	s := newSource(t, p)
+	p.Do(func() {
+		p.feed.moveTo(70)
+		p.follower.Follow(s.address())
+	})
+	s.greet()
+	s.say("+FULLRESYNC " + otherHistory + " 90\r\n$100\r\nRDB")
+	p.waitFor("the copy's begin", func() bool { return p.feed.Offset() == 0 })
+	p.Do(p.follower.Promote)
+	if got := p.feed.Offset(); got != p.feed.offset || got != 70 {
+		t.Errorf("it shows offset %d, the stream is at %d", got, p.feed.offset)
+	}
+}
+
 // TestTakeOverAwaitsTheStream: a primary asks this replica to take over, while the last bytes of its stream are still
 // unread. The replica applies them first and continues the stream, so that no write is lost.
 func TestTakeOverAwaitsTheStream(t *testing.T) {

@@ -205,6 +205,7 @@ func (s *stream) follow() {
 // lead switches the stream back to the effects of this server's core.
 func (s *stream) lead() {
 	s.following, s.selected, s.idleSinceMs = false, -1, s.core.SteadyMs()
+	s.shown.Store(s.offset) // also after a full copy that has failed
 	s.core.AddSink(s.sink, client.ToReplicas)
 }
 
