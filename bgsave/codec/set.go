@@ -79,18 +79,19 @@ func packedSet(enc value.Encoding, packed []byte, fits bool) Ready {
 
 // fewMembers reads n members, few enough for an intset. It makes an intset or a listpack of them if the limits allow.
 func (x *Expander) fewMembers(r *rdb.Reader, n int) (Ready, error) {
-	members, integers, longest := x.Distinct(n), n, 0
+	members, integers, longest, size := x.Distinct(n), n, 0, 0
 	for i := range n {
 		text, err := x.readKept(r)
 		if err != nil {
 			return Ready{}, err
 		}
 		e := listpack.Of(text)
-		longest = max(longest, len(text))
+		longest, size = max(longest, len(text)), size+len(text)+listpack.MaxOverhead
 		if !e.IsInt {
 			integers = min(integers, i)
 		}
-		if integers <= i && (i >= x.Limits.SetEntries || longest > x.Limits.SetValue) {
+		if integers <= i &&
+			(i >= x.Limits.SetEntries || longest > x.Limits.SetValue || size > listpack.MaxBytes) {
 			return Ready{Encoding: value.HashTable}, nil
 		}
 		if !members.AddElement(e) {
