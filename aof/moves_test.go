@@ -1,12 +1,15 @@
 package aof
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
+	"spindle/engine/catalogue"
+	"spindle/engine/command"
 	"spindle/internal/slots"
 	"spindle/protocol"
 	"spindle/tests/testkit/faulty"
@@ -166,5 +169,41 @@ func TestCutWhenAllKeysHaveCome(t *testing.T) {
 			}
 			cut("check-aof", "appendonlydir/appendonly.aof.1.incr.aof")
 		})
+	}
+}
+
+// TestMayGetKnowsTheRows: mayGet finds the keys of each row that writes some. A row whose first key is not its first
+// argument must be in its list.
+func TestMayGetKnowsTheRows(t *testing.T) {
+	one, asked := slotRuns{int(slots.Of([]byte("key"))), int(slots.Of([]byte("key")))}, 0
+	var ask func(name string, rows []command.Spec)
+	ask = func(name string, rows []command.Spec) {
+		for i := range rows {
+			row := &rows[i]
+			if ask(cmp.Or(name, row.Name), row.Subs); row.Flags&command.Write == 0 || len(row.Keys) == 0 {
+				continue
+			}
+			args := [][]byte{[]byte(cmp.Or(name, row.Name))}
+			switch k := row.Keys[0]; {
+			case k.Unknown, row.Name == "del", row.Name == "unlink":
+				continue
+			case k.Keyword != "":
+				args = append(args, []byte(k.Keyword))
+			default:
+				for range k.Index + k.FirstKey - 1 {
+					args = append(args, []byte("1"))
+				}
+			}
+			asked++
+			if !one.mayGet(append(args, []byte("key"))) {
+				t.Errorf("mayGet finds no key in %q of %s", args, row.Name)
+			}
+		}
+	}
+	for _, f := range catalogue.Data(&catalogue.Settings{}) {
+		ask("", f.Rows)
+	}
+	if asked < 100 {
+		t.Errorf("only %d rows", asked)
 	}
 }
