@@ -152,6 +152,9 @@ func (a *acks) halt() {
 	a.halted = true
 	a.serveAwaits()
 	for level := 1; level < len(a.levels); level++ {
+		if a.fresh && !a.levels[level].degraded { // no replica has the effects of this turn
+			a.gate.ShutLevel(level, a.core.TurnNumber())
+		}
 		a.gate.FailLevel(level, a.core.TurnNumber()+1)
 		a.gate.PassLevel(level, math.MaxUint64)
 	}

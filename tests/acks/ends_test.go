@@ -55,6 +55,21 @@ func TestRoleChange(t *testing.T) {
 	}
 }
 
+// TestRoleChangeAfterAWrite: the server becomes a replica in the turn of a write. The write's reply becomes an error,
+// because no replica has the write.
+func TestRoleChangeAfterAWrite(t *testing.T) {
+	t.Parallel()
+	s, _ := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	s.Do("SET", "n", 0)
+	other := testkit.Start(t)
+	c := s.Dial()
+	c.Send("INCR", "n")
+	send(t, c, "REPLICAOF", "127.0.0.1", other.Port)
+	if got := receive(t, c); got != "UNCONFIRMED" {
+		t.Errorf("the write: %s", got)
+	}
+}
+
 // TestClientLeaves: a client whose reply is held can be killed and can disconnect. QUIT waits for the replies before
 // it.
 func TestClientLeaves(t *testing.T) {
