@@ -10,6 +10,16 @@ func (c *Cluster) Me() (id string) {
 	return id
 }
 
+// Shard returns the ID of this node's primary, or its own ID if it is a primary.
+func (c *Cluster) Shard() (id string) {
+	c.look(func(s *state.State) {
+		if id = s.Me().ID; s.Me().Primary != nil {
+			id = s.Me().Primary.ID
+		}
+	})
+	return id
+}
+
 // Peer returns the address from which another node is replicated. label is the node's human name, which may be empty.
 func (c *Cluster) Peer(id string) (host string, port int, label string, known bool) {
 	c.look(func(s *state.State) {

@@ -138,6 +138,11 @@ func TestEndsOfACopy(t *testing.T) {
 			n.receive()
 			n.Do(func() { n.cluster.publish(ranges{{0, 16000}}.list()) })
 		}, "FINISH STATE SUCCESS NAME " + strings.Repeat("a", nameBytes)},
+		{"the slots are those of this replica's primary", func(n *node) {
+			n.receive()
+			n.demote()
+			n.cluster.me.Primary = n.cluster.other.ID
+		}, "FINISH STATE SUCCESS NAME " + strings.Repeat("a", nameBytes)},
 		{"another node has taken slots", func(n *node) { n.cluster.left = []uint16{3, 4} }, "DROP SLOTSRANGE 3 3 4 4"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

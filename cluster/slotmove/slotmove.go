@@ -25,7 +25,8 @@ import (
 
 // A Cluster is this node's knowledge of the others. All methods are the turn's and do not wait.
 type Cluster interface {
-	Me() string // this node's ID
+	Me() string    // this node's ID
+	Shard() string // the ID of this node's primary; its own ID if it is one
 	// Peer returns where another node is replicated from. label is its human name; it may be empty.
 	Peer(id string) (host string, port int, label string, known bool)
 	// Owner returns the ID of a slot's owner; "" if there is none.
@@ -303,10 +304,13 @@ func (m *Mover) ended(j *job) {
 // tellEnd tells replicas and the log how an import ended.
 func (m *Mover) tellEnd(j *job) { m.core.Effect(engine.AnyDB, m.finishOf(j, j.message)...) }
 
-// finishOf returns the FINISH of an import. If this node has kept keys, others must not remove theirs.
+// finishOf returns the FINISH of an import. If this node's shard has kept keys, others must not remove theirs. A
+// replica may know of its primary's claim before the stream brings FINISH.
 func (m *Mover) finishOf(j *job, message string) [][]byte {
-	word := "FAILED"
-	if j.state == success || slices.ContainsFunc(j.list, m.isMine) {
+	word, shard := "FAILED", m.parts.Cluster.Shard()
+	if j.state == success || slices.ContainsFunc(j.list, func(slot uint16) bool {
+		return m.parts.Cluster.Owner(slot) == shard
+	}) {
 		word = "SUCCESS"
 	}
 	args := [][]byte{[]byte("CLUSTER"), []byte("SYNCSLOTS"), []byte("FINISH"), []byte("STATE"), []byte(word),

@@ -2,6 +2,7 @@ package slotmove
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -98,6 +99,7 @@ func (c *cluster) publish(list []uint16) {
 }
 
 func (c *cluster) Me() string                              { return c.me.ID }
+func (c *cluster) Shard() string                           { return cmp.Or(c.me.Primary, c.me.ID) }
 func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
 func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
 func (c *cluster) Manual() (away, here bool)               { return false, false }
