@@ -580,6 +580,7 @@ func (s *session) endWait(withError bool, since int64, done func(n int64)) {
 		if withError {
 			reason = "ERROR"
 		}
+		s.pin.unblocks = true
 		w.mover().to(s.pin.at)[0].push(call{slot: -1, to: unblocking(done), fixed: true},
 			encode("CLIENT", "UNBLOCK", strconv.FormatInt(s.pin.clientID, 10), reason))
 	}

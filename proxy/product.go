@@ -316,7 +316,7 @@ func (s *session) unblock() {
 	if s.isEnding || s.pin.clientID == 0 {
 		return
 	}
-	s.isEnding = true
+	s.isEnding, s.pin.unblocks = true, true
 	s.w.mover().to(s.pin.at)[0].push(call{slot: -1, to: (*ending)(s), fixed: true},
 		encode("CLIENT", "UNBLOCK", strconv.FormatInt(s.pin.clientID, 10), "TIMEOUT"))
 }

@@ -623,19 +623,14 @@ func (b *unblocked) take(u *upstream, c *call, p []byte, _ scan.Refusal, err *pr
 		return
 	}
 	s.setBlocked(false)
-	ended := s.isEnding
-	if ended {
+	if s.isEnding {
 		s.isEnding = false
 		if err == nil && isNothing(p) && s.blocked.raw != nil { // it was ended, and had no data
 			s.blockAgain(c.number)
 			return
 		}
 	}
-	switch {
-	case !s.unpinning || s.pin != u:
-	case ended: // the CLIENT UNBLOCK may reach the server later, and would end the next client's command
-		s.dropPin()
-	default:
+	if s.unpinning && s.pin == u {
 		s.releasePin()
 	}
 	s.answerOr(c.number, p, err)

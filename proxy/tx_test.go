@@ -53,15 +53,28 @@ func TestLongTransaction(t *testing.T) {
 // TestDataBeforeUnblock: a blocked command gets data while CLIENT UNBLOCK is on its way to the server. The connection
 // serves no other client's command, which that would end.
 func TestDataBeforeUnblock(t *testing.T) {
-	for _, ending := range []bool{false, true} {
-		c := newPacing(t)
-		s, u := c.s, c.dial(c.s.access)
-		s.access.sessions = 1
-		u.owner, s.pin, s.pinned, s.unpinning, s.isEnding = s, u, 3, true, ending
-		u.push(call{s: s, number: s.expect(), slot: 3, patient: true, to: (*unblocked)(s)}, encode("BLPOP", "k", "0"))
-		u.Received([]byte("*2\r\n$1\r\nk\r\n$1\r\nx\r\n"))
-		if (u.state == down) != ending || s.owed.n > 0 || s.pin != nil {
-			t.Errorf("ending: %v; closed: %v, %d replies are owed", ending, u.state == down, s.owed.n)
-		}
+	for _, way := range []struct {
+		name string
+		end  func(s *session)
+	}{
+		{"no CLIENT UNBLOCK", nil},
+		{"the slot has moved", (*session).unblock},
+		{"a client has said it", func(s *session) { s.endWait(false, s.w.now(), func(int64) {}) }},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			c := newPacing(t)
+			s, u, mover := c.s, c.dial(c.s.access), c.w.mover()
+			mover.shared[u.at] = []*upstream{c.dial(mover)}
+			s.access.sessions, u.clientID = 1, 7
+			u.owner, s.pin, s.pinned, s.unpinning, s.isBlocked = s, u, 3, true, true
+			u.push(call{s: s, number: s.expect(), slot: 3, patient: true, to: (*unblocked)(s)}, encode("BLPOP", "k", "0"))
+			if way.end != nil {
+				way.end(s)
+			}
+			u.Received([]byte("*2\r\n$1\r\nk\r\n$1\r\nx\r\n"))
+			if (u.state == down) != (way.end != nil) || s.owed.n > 0 || s.pin != nil {
+				t.Errorf("closed: %v, %d replies are owed", u.state == down, s.owed.n)
+			}
+		})
 	}
 }

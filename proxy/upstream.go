@@ -47,6 +47,7 @@ type upstream struct {
 	hears    bool       // pushes go to owner
 	tracks   bool       // CLIENT TRACKING is on
 	own      bool       // it is of one session at a time
+	unblocks bool       // CLIENT UNBLOCK was sent for it: it may yet end a later command
 	clientID int64      // the connection's ID at the server; 0: not known
 	answers  uint64     // calls that are over
 	heardAt  int64      // when bytes last came, ns of the worker's clock; later by what forgive adds

@@ -232,7 +232,7 @@ func (a *access) giveBack(u *upstream) {
 	if u.state == down {
 		return
 	}
-	if a.sessions <= 0 || len(a.spare[u.at]) >= spareMost {
+	if a.sessions <= 0 || len(a.spare[u.at]) >= spareMost || u.unblocks {
 		u.close()
 		return
 	}
