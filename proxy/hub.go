@@ -563,6 +563,10 @@ func (l *link) refused(p []byte) {
 		l.retry(held)
 		return
 	}
+	if err.Code == "BUSY" && len(held.listeners) > 0 { // by a script. Their user may hear the topic: they have heard it
+		l.retry(held)
+		return
+	}
 	l.refuse(held.topic, err)
 }
 
@@ -637,7 +641,7 @@ func (l *link) move(t *held) {
 	l.ask(t)
 }
 
-// retry asks for a sharded topic again after a pause, at the shard that owns its slot then.
+// retry asks for a topic again after a pause: a sharded one at the shard that owns its slot then.
 func (l *link) retry(t *held) {
 	if t.retries {
 		return
@@ -645,8 +649,12 @@ func (l *link) retry(t *held) {
 	t.retries = true
 	time.AfterFunc(pauseFirst*time.Millisecond, func() {
 		l.hub.run(func() {
-			if t.retries = false; l.topics[t.topicName] == t && !t.confirmed {
+			switch t.retries = false; {
+			case l.topics[t.topicName] != t || t.confirmed:
+			case t.kind == shardKind:
 				l.move(t)
+			default:
+				l.ask(t)
 			}
 		})
 	})

@@ -55,6 +55,26 @@ func TestServerThatLeft(t *testing.T) {
 	}
 }
 
+// TestBusyShard: a shard runs a long script when the hub subscribes again. Clients that have heard the topic stay. One
+// that asks for it first is told, as by a server.
+func TestBusyShard(t *testing.T) {
+	for _, heard := range []bool{true, false} {
+		h := newHub(nil, true)
+		one := &topic{topicKey: topicKey{topicName: topicName{channelKind, "news"}}}
+		if heard {
+			one.listeners = map[*worker]map[*session]struct{}{{}: {}}
+		}
+		h.begin(one)
+		l := &link{hub: h, d: &wire{}, topics: map[topicName]*held{}}
+		l.topics[one.topicName] = &held{topic: one, retries: true} // a retry is under way: no timer is started
+		l.asked = []*held{l.topics[one.topicName]}
+		l.take([]byte("-BUSY Redis is busy running a script.\r\n"))
+		if stays := h.topics[one.topicKey] == one; stays != heard {
+			t.Errorf("it was heard: %v; it stays: %v", heard, stays)
+		}
+	}
+}
+
 // BenchmarkAudience counts the receivers of a message on one of 10,000 channels, as PUBLISH does. The time must not
 // grow with the channels.
 func BenchmarkAudience(b *testing.B) {
