@@ -31,8 +31,9 @@ type tracking struct {
 	optIn    bool
 	optOut   bool
 	redirect int64
-	broken   bool     // the client that REDIRECT named has gone
-	to       *session // that REDIRECT names; nil: the client itself
+	broken   bool           // the client that REDIRECT named has gone
+	refusals map[string]int // of later connections in a row, by address
+	to       *session       // that REDIRECT names; nil: the client itself
 }
 
 var (
@@ -196,19 +197,28 @@ func (t *tracks) take(u *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 type tracksToo struct{}
 
 func (tracksToo) take(u *upstream, _ *call, _ []byte, refusal scan.Refusal, err *protocol.Error) {
-	switch s := u.access.private; {
+	switch s, t := u.access.private, u.access.tracking; {
 	case err != nil:
 	case refusal != scan.NotRefused || u.old:
-		u.cut(errUntracked(u.at))
+		if t.refusals == nil {
+			t.refusals = map[string]int{}
+		}
+		if t.refusals[u.at]++; t.refusals[u.at] == 1 {
+			u.cut(errUntracked(u.at))
+		} else { // the log has it
+			u.end(errUntracked(u.at))
+		}
 	default:
 		u.tracks = true
-		if u.access.tracking.bcast && !u.own && s != nil && s.access == u.access { // it may have cached keys meanwhile
+		delete(t.refusals, u.at)
+		if t.bcast && !u.own && s != nil && s.access == u.access { // it may have cached keys meanwhile
 			s.hearShard(allChanged)
 		}
 	}
 }
 
-// trackAgain is after how many ms a lost connection of BCAST is opened again, or later if its server cannot be reached.
+// trackAgain is after how many ms a lost connection of BCAST is opened again. It is later if its server cannot be
+// reached, or refuses CLIENT TRACKING again and again.
 const trackAgain = 500
 
 // lostTracking handles the end of a connection of the client's private access (proxy.K2).
@@ -221,7 +231,7 @@ func (s *session) lostTracking(u *upstream) {
 		return
 	}
 	w := s.w
-	w.after(max(trackAgain, w.breaker(u.at).until-w.now()), func() {
+	w.after(max(trackAgain<<min(a.tracking.refusals[u.at], 6), w.breaker(u.at).until-w.now()), func() {
 		if s.access == a && !s.closed {
 			a.openAll()
 		}

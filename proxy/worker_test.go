@@ -151,6 +151,34 @@ func TestUnreachableBCAST(t *testing.T) {
 	}
 }
 
+// TestShardWithoutTracking: a shard refuses CLIENT TRACKING of a BCAST client again and again. It is asked less and
+// less often, and the log has one line of it.
+func TestShardWithoutTracking(t *testing.T) {
+	c := newPacing(t)
+	var lines bytes.Buffer
+	c.w.p.log = logging.New(&lines)
+	a := c.w.newAccess(identity{resp3: true})
+	a.private, a.tracking, a.sessions = c.s, &tracking{bcast: true}, 1
+	c.s.access, c.s.tracking = a, a.tracking
+	for n := range 10 {
+		u := c.dial(a)
+		u.push(call{to: tracksToo{}, slot: -1, fixed: true}, trackingOn)
+		c.w.later = nil
+		u.Received([]byte("-ERR unknown subcommand\r\n"))
+		if pause := int64(trackAgain) << min(n+1, 6); len(c.w.later) != 1 || c.w.later[0].at-c.w.now() != pause {
+			t.Errorf("after %d refusals it is not tried for %d ms: %+v", n+1, pause, c.w.later)
+		}
+	}
+	if n := bytes.Count(lines.Bytes(), []byte{'\n'}); n != 1 {
+		t.Errorf("the log has %d lines: %s", n, lines.String())
+	}
+	u := c.dial(a)
+	u.push(call{to: tracksToo{}, slot: -1, fixed: true}, trackingOn)
+	if u.Received(replyOK); !u.tracks || len(a.tracking.refusals) > 0 {
+		t.Error("the shard agrees, and its refusals count")
+	}
+}
+
 // TestCounts: a request that has to wait counts when it is served. A greeting that fails is no failed request.
 func TestCounts(t *testing.T) {
 	c := newPacing(t)
