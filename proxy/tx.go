@@ -55,6 +55,9 @@ type step struct {
 	keys     [][]byte // of a product whose slots may move
 }
 
+// stepCost is about the memory of a step beside its bytes.
+const stepCost = 128
+
 // transactionMost is how many bytes of a transaction are kept to send it again. A longer one is sent once.
 const transactionMost = 1 << 20
 
@@ -94,7 +97,7 @@ func (s *session) queue(pl *route.Plan, q *protocol.Request, raw []byte) bool {
 	case pl.Class == route.Split && pl.Slot < 0, pl.Slot >= 0 && s.pinned >= 0 && s.pinned != pl.Slot:
 		s.refuse(errCrossSlot)
 		return true
-	case t.bytes+len(raw) > clientMost: // proxy.O5
+	case t.bytes+len(raw)+stepCost*len(t.requests) > clientMost: // proxy.O5
 		s.refuse(errLongTransaction)
 		return true
 	case pl.Slot < 0 && !t.placed && s.pin == nil:

@@ -48,6 +48,10 @@ func TestLongTransaction(t *testing.T) {
 			t.Errorf("%d bytes: refused is %v, %d requests are kept", size, c.s.tx.broken, len(c.s.tx.requests))
 		}
 	}
+	c.s.tx = &transaction{bytes: clientMost - 1000, requests: make([]step, 10)}
+	if c.s.queue(pl, nil, make([]byte, 10)); !c.s.tx.broken {
+		t.Error("the memory of many short requests does not count")
+	}
 }
 
 // TestDataBeforeUnblock: a blocked command gets data while CLIENT UNBLOCK is on its way to the server. The connection
