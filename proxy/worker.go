@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -474,6 +475,21 @@ func (w *worker) use(m *topology.Map) {
 	for a := range w.privates {
 		a.openAll()
 	}
+	w.forgetServers()
+}
+
+// forgetServers forgets the breakers and figures of servers that have left the map, once no connection to them is left.
+func (w *worker) forgetServers() {
+	used := map[string]bool{}
+	for u := range w.ups {
+		used[u.at] = true
+	}
+	for _, s := range w.extras {
+		used[s.Primary] = true
+	}
+	gone := func(at string) bool { return !used[at] && w.topology.Find(at) == nil }
+	maps.DeleteFunc(w.breakers, func(at string, _ *breaker) bool { return gone(at) })
+	maps.DeleteFunc(w.figures.shards, func(at string, _ *shardFigure) bool { return gone(at) })
 }
 
 // eachAccess yields the accesses.

@@ -136,6 +136,40 @@ func TestAnyShard(t *testing.T) {
 	goes("the first one answers again", first)
 }
 
+// TestForgottenServers: a server has left the map. Its breaker and figures go when no connection to it is left.
+func TestForgottenServers(t *testing.T) {
+	c := newPacing(t)
+	a := c.w.accessOf(identity{})
+	u := c.dial(a)
+	a.spare[u.at] = []*upstream{u}
+	use := func(at string) {
+		static := topology.NewStatic(16)
+		shard := &topology.Shard{ID: "a", Primary: at, Replicas: []*topology.Replica{{Addr: "127.0.0.1:3"}}}
+		if err := static.Set([]*topology.Shard{shard}, make([]uint16, 16)); err != nil {
+			t.Fatal(err)
+		}
+		c.w.use(static.Current())
+	}
+	has := func(at string) bool {
+		return c.w.breakers[at] != nil && c.w.figures.shards[at] != nil
+	}
+	for _, at := range []string{u.at, "127.0.0.1:3"} {
+		c.w.breaker(at).failed(c.w.now())
+		c.w.figures.shard(at)
+	}
+	u.push(call{s: c.s, number: c.s.expect(), slot: -1, row: 1}, encode("ECHO", "a"))
+	if use(u.at); !has(u.at) {
+		t.Error("a server of the map is forgotten")
+	}
+	if use("127.0.0.1:2"); !has(u.at) {
+		t.Error("a server that owes a reply is forgotten")
+	}
+	u.Received([]byte("$1\r\na\r\n"))
+	if use("127.0.0.1:2"); has(u.at) || len(c.w.breakers) != 1 || !has("127.0.0.1:3") {
+		t.Errorf("known are %v and %v", c.w.breakers, c.w.figures.shards)
+	}
+}
+
 // TestUnreachableBCAST: a lost connection of CLIENT TRACKING BCAST is opened again when its server may be tried.
 func TestUnreachableBCAST(t *testing.T) {
 	for _, until := range []int64{0, 2000} {
