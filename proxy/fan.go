@@ -17,6 +17,7 @@ type gathering struct {
 	number uint64
 	shards int
 	join   route.Gather
+	kept   int // bytes of replies so far, which count in the session's kept
 
 	hashes   [][]byte // of SCRIPT EXISTS
 	mirrored []byte   // the request, if it goes to the mirror too
@@ -44,7 +45,12 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 	if wrong := g.join.Add(h.where, h.keys, p); wrong != nil && u != nil {
 		u.cut(errUnlike(u.at, wrong))
 	}
-	if g.join.Missing() == 0 {
+	g.kept += len(p)
+	g.s.kept += len(p)
+	if g.join.Missing() > 0 {
+		g.s.bound()
+	} else {
+		g.s.kept -= g.kept
 		p := g.join.Append(nil)
 		if g.mirrored != nil && p[0] != '-' {
 			g.s.w.p.mirror.offerAll(g.s, g.row, g.mirrored, p)

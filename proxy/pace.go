@@ -15,9 +15,10 @@ import (
 // proxy.O4. The rest of a long reply stays at the shard while its client leaves outputMost bytes unread. Calls of other
 // clients that are on the connection by then are answered first. A connection that brings invalidations for another
 // client is not paused.
-// proxy.O5. The proxy keeps at most clientMost bytes for a client: unread ones, and replies and messages that wait for
-// their place. A client that needs more is closed, with a line in the log. client-output-buffer-limit may say less. The
-// requests of a transaction may have as many bytes, and a request past that is refused.
+// proxy.O5. The proxy keeps at most clientMost bytes for a client: unread ones, and replies, parts of replies and
+// messages that wait for their place. A client that needs more is closed, with a line in the log.
+// client-output-buffer-limit may say less. The requests of a transaction may have as many bytes, and a request past
+// that is refused.
 
 // clientMost is above the longest value that a server has by default.
 const clientMost = 1 << 30
