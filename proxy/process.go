@@ -107,7 +107,14 @@ func withoutRole(argv []string) []string {
 }
 
 func (h *host) rows() []setting.Row {
-	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), h.sockets.Rows(), h.tls.Rows(), h.store.Rows())
+	sockets := h.sockets.Rows()
+	for i := range sockets {
+		switch sockets[i].Name {
+		case "bind", "port", "tls-port": // a proxy listens where it did at its start
+			sockets[i].Flags |= setting.Immutable
+		}
+	}
+	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), sockets, h.tls.Rows(), h.store.Rows())
 	return append(rows, setting.NewEnum("reactor-backend", &h.backend, reactor.Epoll, []setting.Choice[reactor.Backend]{
 		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
 		{Name: "io_uring", Value: reactor.IOUring},

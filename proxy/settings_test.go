@@ -33,3 +33,17 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressesStay: a proxy listens where it did at its start, so CONFIG SET of its addresses is refused.
+func TestAddressesStay(t *testing.T) {
+	registry, err := setting.NewRegistry((&host{}).rows())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range []setting.Pair{{Name: "bind", Value: "127.0.0.1"}, {Name: "port", Value: "1"},
+		{Name: "tls-port", Value: "1"}} {
+		if err := registry.SetMany([]setting.Pair{pair}, setting.Conditions{}); err == nil {
+			t.Errorf("%s is accepted", pair.Name)
+		}
+	}
+}
