@@ -92,12 +92,21 @@ type topic struct {
 	waiting   []*joining // for the confirmation
 }
 
-// A joining is a client's request that waits for its confirmation.
+// A joining is a topic of a client's request that waits for its confirmation.
 type joining struct {
-	s      *session
+	s *session
+	topicKey
 	number uint64
-	count  int   // of the client's subscriptions afterwards
-	failed *bool // a topic of the same request was refused; of the session's loop
+	count  int // of the client's subscriptions afterwards
+	of     *joinings
+	heard  bool // it is confirmed; of the session's loop
+}
+
+// A joinings is one request. As at a server, the client gets all of its topics or none. The session's loop has it.
+type joinings struct {
+	all  []*joining
+	left int             // that are neither confirmed nor refused
+	err  *protocol.Error // why one was refused
 }
 
 // A link is one connection for messages.
@@ -189,7 +198,8 @@ func (h *hub) at(w *worker, f func()) {
 }
 
 // join adds a listener. at is the shard's address, of a sharded channel. On the hub's loop.
-func (h *hub) join(key topicKey, at string, j *joining) {
+func (h *hub) join(at string, j *joining) {
+	key := j.topicKey
 	t := h.topics[key]
 	if t == nil {
 		t = &topic{topicKey: key, listeners: map[*worker]map[*session]struct{}{}}
@@ -334,9 +344,8 @@ func (h *hub) confirm(t *topic, j *joining) {
 			h.run(func() { h.leave(key, s) })
 			return
 		}
-		s.subs().topics[key.kind][key.name] = key.account
-		s.conn.SetClass(protocol.ClassPubSub)
-		s.answer(j.number, s.subscribed(kindWords[key.kind].on, []byte(key.name), j.count))
+		j.heard = true
+		j.decided()
 	})
 }
 

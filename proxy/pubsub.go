@@ -50,7 +50,7 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 		at = u.at
 	}
 	h := s.w.p.hub
-	count, begun, failed := s.countTopics(kind), map[string]bool{}, new(bool)
+	r, count, begun := &joinings{}, s.countTopics(kind), map[string]bool{}
 	for _, a := range args[1:] {
 		key := topicKey{of, topicName{kind, string(a)}}
 		if has := begun[key.name]; !has {
@@ -62,23 +62,58 @@ func (s *session) subscribe(kind topicKind, args [][]byte, slot int) bool {
 				count++
 			}
 		}
-		j := &joining{s, s.expectPush(), count, failed}
-		h.run(func() { h.join(key, at, j) })
+		r.all = append(r.all, &joining{s: s, topicKey: key, number: s.expectPush(), count: count, of: r})
 	}
-	s.barrier = true
+	s.barrier, s.joins, r.left = true, r, len(r.all)
+	for _, j := range r.all {
+		h.run(func() { h.join(at, j) })
+	}
 	return true
 }
 
-// refuse tells the client why it does not hear a topic. A request gets one error, as at a server.
+// refuse notes why the client does not hear a topic.
 func (j *joining) refuse(err *protocol.Error) {
 	j.s.on(func() {
-		if *j.failed {
-			j.s.answer(j.number, nil)
-			return
+		if j.of.err == nil {
+			j.of.err = err
 		}
-		*j.failed = true
-		j.s.answerOr(j.number, nil, err)
+		j.decided()
 	})
+}
+
+// decided answers the request when the shards have decided about all of its topics. If one was refused, the client
+// hears none, and gets one error.
+func (j *joining) decided() {
+	s, r := j.s, j.of
+	if r.left--; r.left > 0 {
+		return
+	}
+	s.joins = nil
+	if r.err != nil {
+		r.leave()
+		for _, j := range r.all[1:] {
+			s.answer(j.number, nil)
+		}
+		s.answerOr(r.all[0].number, nil, r.err)
+		return
+	}
+	for _, j := range r.all {
+		s.subs().topics[j.kind][j.name] = j.account
+	}
+	s.conn.SetClass(protocol.ClassPubSub)
+	for _, j := range r.all {
+		s.answer(j.number, s.subscribed(kindWords[j.kind].on, []byte(j.name), j.count))
+	}
+}
+
+// leave gives up the topics of a request that are heard. Those of earlier requests stay.
+func (r *joinings) leave() {
+	for _, j := range r.all {
+		if s := j.s; j.heard && !s.listens(j.kind, j.name) {
+			h := s.w.p.hub
+			h.run(func() { h.leave(j.topicKey, s) })
+		}
+	}
 }
 
 // on calls f on the session's loop, unless the client has gone.
@@ -160,6 +195,9 @@ func (s *session) part(name topicName) {
 
 // leaveChannels ends all subscriptions. The client is one without any again.
 func (s *session) leaveChannels() {
+	if s.joins != nil {
+		s.joins.leave()
+	}
 	if s.sub == nil {
 		return
 	}

@@ -65,7 +65,8 @@ type session struct {
 	isCaching  bool           // that request is served now
 	replicas   *replicaWait   // WAIT runs
 	sub        *subscriptions
-	heard      [][]byte // messages that wait for the end of a reply (proxy.B2)
+	joins      *joinings // the SUBSCRIBE under way; nil: none is
+	heard      [][]byte  // messages that wait for the end of a reply (proxy.B2)
 	heardBytes int
 	slow       *upstream // is paused until the client reads (proxy.O4); usually nil
 }

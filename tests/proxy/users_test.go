@@ -98,6 +98,11 @@ func TestDeletedUser(t *testing.T) {
 			if err != nil || !strings.HasPrefix(replies[0].Text, "NOPERM") || show(replies[1]) != "0" {
 				t.Errorf("SUBSCRIBE of two channels without the right, and DBSIZE: %v (%v)", replies, err)
 			}
+			replies, err = c.Pipeline([]any{"SUBSCRIBE", "news", "secret"}, []any{"DBSIZE"})
+			if err != nil || !strings.HasPrefix(replies[0].Text, "NOPERM") || show(replies[1]) != "0" {
+				t.Errorf("SUBSCRIBE of a channel with the right and one without, and DBSIZE: %v (%v)", replies, err)
+			}
+			expect(t, c, "[news 1]", "PUBSUB", "NUMSUB", "news")
 			for _, s := range all.shards {
 				s.Do("ACL", "DELUSER", "guest")
 			}
