@@ -1,6 +1,7 @@
 package aof
 
 import (
+	"cmp"
 	"slices"
 
 	"spindle/engine/client"
@@ -40,17 +41,17 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 
 // Sync writes and syncs everything that was added so far, whatever appendfsync says. A write that has failed is tried
 // once more. done is called in this turn or a later one. why is "" if the disk has everything, and the reason
-// otherwise, in the system's words. A log that is off, or waits for its first base, has nothing to sync. Turn only.
+// otherwise, mostly in the system's words. A log that is off, or is on only for a backup, has nothing to sync. The
+// files of one that waits for its first base hold other data. Turn only.
 func (l *Log) Sync(done func(why string)) {
-	why := l.w.refusal()
-	if l.state != on {
-		if l.state == off {
-			why = ""
-		}
-		done(why)
-		return
+	switch {
+	case l.state == on:
+		l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
+	case l.state == off || l.backup.own:
+		done("")
+	default:
+		done(cmp.Or(l.w.refusal(), "its first base is not written yet"))
 	}
-	l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
 }
 
 // awaitFirst asks the writer for news when the writes of the first waiting client are on disk.

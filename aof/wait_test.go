@@ -120,6 +120,24 @@ func TestSyncWithoutALog(t *testing.T) {
 	}
 }
 
+// TestSyncBeforeTheFirstBase: a primary's data have replaced the data set, and the log's files still hold the old one.
+// The disk has nothing of what was written since, until a rewrite is done.
+func TestSyncBeforeTheFirstBase(t *testing.T) {
+	s, _ := begin(t, Never)
+	s.Do(func() {
+		s.aof.Replaced()
+		s.aof.Sync(func(why string) {
+			if why == "" {
+				t.Error("the disk has everything")
+			}
+		})
+	})
+	s.waitFor("the rewrite", func() bool { return !s.aof.Waiting() })
+	if why := s.syncNow(); why != "" {
+		t.Error(why)
+	}
+}
+
 // lastSyncIsNow has no tick sync the log for a second.
 func (s *server) lastSyncIsNow() { s.Do(func() { s.aof.lastSync = s.aof.parts.Now() }) }
 
