@@ -88,9 +88,19 @@ func (s *Shutdown) run(c *command.Context) error {
 }
 
 // Request begins a shutdown. If it is given up later, refuse is called once, in a turn. Turn only.
+//
+// While a shutdown waits for replicas, it stays as it was asked for. A further request with NOW only ends the wait, but
+// may say SAVE or NOSAVE.
 func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error {
-	if s.over {
+	const saving = process.ShutdownSave | process.ShutdownNoSave
+	switch {
+	case s.over:
 		return nil
+	case s.waiting && mode&process.ShutdownNow == 0:
+		s.refuse = append(s.refuse, refuse)
+		return nil
+	case s.waiting && mode&saving == 0:
+		mode |= s.mode & saving
 	}
 	if s.d.Core.Loading() || s.d.Sentinel {
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // memory has only a part of the data on disk

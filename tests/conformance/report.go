@@ -95,6 +95,8 @@ var own = []string{
 	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are ignored, and " +
 		"the log counts them. 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
 		"after it was loaded; in 7.4 before.",
+	"While a shutdown waits for replicas, SHUTDOWN NOW ends the wait, and may say SAVE or NOSAVE. 7.4 ignores a second " +
+		"SHUTDOWN.",
 	"SORT, ZUNIONSTORE and others with a destination may replace a value of another type by the type that a client waits " +
 		"for (BLPOP, BZPOPMIN …). Then the client is served. 7.4 leaves it waiting.",
 	"A SWAPDB may make several keys ready. Waiting clients are then served in the order of the keys' names. In 7.4 it is the " +

@@ -152,6 +152,51 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 	}
 }
 
+// TestSecondShutdown: while a shutdown waits for replicas, a second request without SAVE or NOSAVE does not change
+// whether the server saves.
+func TestSecondShutdown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, rules, first string
+		second             func(s *testkit.Server)
+		saves              bool
+	}{
+		{"SAVE, then SIGTERM", "", "SAVE", func(s *testkit.Server) { s.Signal(syscall.SIGTERM) }, true},
+		{"SAVE, then SHUTDOWN NOW", "", "SAVE", func(s *testkit.Server) { s.Dial().Do("SHUTDOWN", "NOW") }, true},
+		{"NOSAVE, then SIGTERM", "3600 1", "NOSAVE", func(s *testkit.Server) { s.Signal(syscall.SIGTERM) }, false},
+		{"SAVE, then NOW NOSAVE", "", "SAVE", func(s *testkit.Server) { s.Dial().Do("SHUTDOWN", "NOW", "NOSAVE") }, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := testkit.Start(t, "--shutdown-timeout", "60", "--save", c.rules)
+			r := testkit.Start(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):], "--save", "")
+			r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+			_ = os.Remove(s.File("dump.rdb"))
+			r.Signal(syscall.SIGSTOP)
+			defer r.Signal(syscall.SIGCONT)
+			s.Do("SET", "k", "v")
+			first := s.Dial()
+			first.Send("SHUTDOWN", c.first)
+			if err := first.Flush(); err != nil {
+				t.Fatal(err)
+			}
+			s.AwaitLog(testkit.Slowly(10*time.Second), "Waiting for replicas before shutting down.")
+			c.second(s)
+			if !strings.Contains(c.name, "NOW") {
+				s.AwaitLog(testkit.Slowly(10*time.Second), "Received SIGTERM scheduling shutdown...")
+				s.Do("PING") // a turn after that of the signal, most times
+			}
+			r.Signal(syscall.SIGCONT)
+			if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			if _, err := os.Stat(s.File("dump.rdb")); (err == nil) != c.saves {
+				t.Errorf("saved: %v, want %v", err == nil, c.saves)
+			}
+		})
+	}
+}
+
 // TestSignalDuringScript: a shutdown by a signal waits for the end of a script, and saves all its writes.
 func TestSignalDuringScript(t *testing.T) {
 	t.Parallel()
