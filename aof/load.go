@@ -198,9 +198,14 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 		return 0, err
 	}
 	if refused := (*engine.ReplayError)(nil); errors.As(err, &refused) {
-		if refused.Unknown {
+		switch {
+		case refused.Unknown:
 			l.log.Warning("Unknown command '%s' reading the append only file %s", refused.Name, p.name)
-		} else {
+		case refused.Database > 0:
+			l.log.Warning("FATAL: Data file was created with a server configured to handle more databases. Exiting: %s: %s",
+				p.name, refused)
+			l.log.Warning("What to do: raise 'databases', or 'cluster-databases' of a node of a cluster, and start again.")
+		default:
 			l.log.Warning("%s: %s", p.name, refused)
 		}
 		return 0, ErrLoad

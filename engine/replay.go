@@ -8,15 +8,20 @@ import (
 	"spindle/protocol"
 )
 
-// A ReplayError reports a command that no server writes to a log. The log is damaged, or another program wrote it.
+// A ReplayError reports a command that this server cannot run. Either it has fewer databases than the server that wrote
+// the log, or no server writes such a command: the log is damaged, or another program wrote it.
 type ReplayError struct {
-	Name    string
-	Unknown bool // there is no such command or subcommand; else it has too many or too few arguments
+	Name     string
+	Unknown  bool // there is no such command or subcommand; else it has too many or too few arguments
+	Database int  // the database that it names and that this server lacks; 0: that is not the reason
 }
 
 func (e *ReplayError) Error() string {
-	if e.Unknown {
+	switch {
+	case e.Unknown:
 		return "unknown command " + strconv.Quote(e.Name)
+	case e.Database > 0:
+		return "command " + strconv.Quote(e.Name) + " names database " + strconv.Itoa(e.Database)
 	}
 	return "command " + strconv.Quote(e.Name) + " has a wrong number of arguments"
 }
@@ -42,6 +47,9 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 	if err != nil {
 		return false, err
 	}
+	if db := c.missing(spec, args); db > 0 {
+		return false, &ReplayError{Name: string(args[0]), Database: db}
+	}
 	if v, _ := c.admit(fromLog, cl, plainCall(spec, args)); v == skip {
 		if spec.Has(command.ResetsDB) {
 			cl.DB = 0
@@ -61,6 +69,20 @@ func (c *Core) Replay(cl *client.Client, args [][]byte) (passed bool, err error)
 		cl.Out.B = nil
 	}
 	return false, nil
+}
+
+// missing returns a database that a call names and that this server lacks, or 0. After a SELECT that fails, keys would
+// go to another database.
+func (c *Core) missing(spec *command.Spec, args [][]byte) int {
+	if spec.Databases == nil {
+		return 0
+	}
+	for _, at := range spec.Databases(nil, args) {
+		if n, err := command.Int32(args[at]); err == nil && n >= c.space.Len() {
+			return n
+		}
+	}
+	return 0
 }
 
 // CanReplay returns nil if Replay would run or skip a command. Turn only. Errors: a *ReplayError.

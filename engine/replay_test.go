@@ -6,7 +6,7 @@ import (
 )
 
 // TestReplay: commands of a log change the data, and no sink gets their effects. A command that changes neither data
-// nor scripts is skipped. An unknown command and a wrong number of arguments are refused.
+// nor scripts is skipped. An unknown command, a wrong number of arguments and a missing database are refused.
 func TestReplay(t *testing.T) {
 	s := newTestCore(t)
 	cl := NewReplayer()
@@ -34,6 +34,12 @@ func TestReplay(t *testing.T) {
 	for _, words := range [][]string{{"CLIENT", "LIST"}, {"MULTI"}, {"PING"}} {
 		if passed, err := run(words...); !passed || err != nil {
 			t.Errorf("%q: %t, %v", words, passed, err)
+		}
+	}
+	var refused *ReplayError
+	for _, words := range [][]string{{"SELECT", "16"}, {"MOVE", "k", "16"}, {"SWAPDB", "0", "16"}} {
+		if _, err := run(words...); !errors.As(err, &refused) || refused.Database != 16 {
+			t.Errorf("%q: %v", words, err)
 		}
 	}
 	for _, words := range [][]string{{"BLA", "x"}, {"SET", "k"}, {"CLIENT", "BLA"}, {"CLIENT"}} {

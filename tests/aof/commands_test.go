@@ -180,3 +180,16 @@ func TestErrorInLog(t *testing.T) {
 		return testkit.Equal(v.Int, 2)
 	})
 }
+
+// TestMissingDatabase: a log that names a database which this server does not have is refused. Its keys would go to
+// another database, and replace keys there.
+func TestMissingDatabase(t *testing.T) {
+	for _, call := range []string{"SELECT 16", "MOVE before 16", "COPY before k DB 16", "SWAPDB 0 16"} {
+		s := startOver(t, "", "SET before 1", call, "SET before 2")
+		s.AwaitLog(testkit.Slowly(30*time.Second), "FATAL: Data file was created with a server configured to handle more "+
+			"databases. Exiting: ")
+		if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 1 {
+			t.Errorf("%s: exit code %d", call, code)
+		}
+	}
+}

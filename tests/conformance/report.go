@@ -93,8 +93,9 @@ var own = []string{
 		"trimmed. SORT GET # works in cluster mode, and so does XREAD with + where the last entry was deleted or there is " +
 		"none. PFCOUNT of several keys and PFMERGE refuse a sparse HyperLogLog with bytes after its last register.",
 	"Commands in an append-only file that change neither data nor scripts (CONFIG SET, CLIENT …) are ignored, and " +
-		"the log counts them. 7.4 runs them, although no server writes them. A log from before 7.0 is moved into its folder " +
-		"after it was loaded; in 7.4 before.",
+		"the log counts them. 7.4 runs them, although no server writes them. An append-only file that names a database " +
+		"which this server lacks is refused; 7.4 puts the keys into the database before it. A log from before 7.0 is moved " +
+		"into its folder after it was loaded; in 7.4 before.",
 	"While a shutdown waits for replicas, SHUTDOWN NOW ends the wait, and may say SAVE or NOSAVE. 7.4 ignores a second " +
 		"SHUTDOWN.",
 	"SORT, ZUNIONSTORE and others with a destination may replace a value of another type by the type that a client waits " +
