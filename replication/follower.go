@@ -226,7 +226,7 @@ func (r reply) Public() string {
 	return code + " " + logging.Redacted
 }
 
-// Diverged notes that a command of the primary, or of a replica, has failed here.
+// Diverged notes that a command of the primary, of a replica or of the append-only file has failed here.
 func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 	if cl.Is(client.Importing) {
 		return // a client of a move's source: cluster/slotmove
@@ -242,6 +242,15 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 			reply{err}, name)
 		return
 	}
+	if cl.Is(client.Fake) {
+		f.parts.Log.Warning("== CRITICAL == This server is sending an error to its AOF-loading-client: '%s' after processing "+
+			"the command '%s'", reply{err}, name)
+		if f.settings.Errors.Get() == ErrorPanics {
+			f.parts.Fatal("This server panicked sending an error to its AOF-loading-client after processing the command '" +
+				name + "'")
+		}
+		return
+	}
 	panics := f.settings.Errors.Get() != ErrorIgnored && f.settings.ReadOnly.Get()
 	if !panics && !f.settings.IgnoreUnknown.Get() && !isUnderstood(spec, err) && f.refuse(cl, err) {
 		return
@@ -255,7 +264,7 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 }
 
 // refuse ends the primary's stream before the command that has just failed with err. The reader does the rest after the
-// turn's batch. refuse returns false if the command is not part of the stream, for example if it comes from the AOF.
+// turn's batch. refuse returns false if the command is not part of the stream.
 //
 // In a transaction, all other commands have run. The transaction counts as applied, and a full copy is asked for.
 func (f *Follower) refuse(cl *client.Client, err error) bool {

@@ -171,7 +171,8 @@ func TestScriptLoadInALog(t *testing.T) {
 // are loaded.
 func TestErrorInLog(t *testing.T) {
 	s := startOver(t, "", "SET before 1", "SET a 1 NONSENSE", "SET after 1")
-	s.AwaitLog(testkit.Slowly(30*time.Second), "'ERR syntax error' after processing the command 'set'")
+	s.AwaitLog(testkit.Slowly(30*time.Second), "This server is sending an error to its AOF-loading-client: 'ERR syntax "+
+		"error' after processing the command 'set'")
 	testkit.Until(t, testkit.Slowly(30*time.Second), "both keys", func() error {
 		v, err := s.Ask("DBSIZE")
 		if err != nil {
