@@ -2,6 +2,7 @@ package aof
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"testing"
 	"time"
@@ -86,6 +87,27 @@ func TestCloseTriesAgain(t *testing.T) {
 				t.Errorf("%d steps are there", n)
 			}
 		})
+	}
+}
+
+// TestCloseOnAFullDisk: a shutdown on a full disk logs how much of the log is lost. One that loses nothing does not.
+func TestCloseOnAFullDisk(t *testing.T) {
+	s, d := begin(t, EverySecond)
+	s.step(1)
+	s.waitFor("the file", func() bool { return s.aof.w.unwritten() == 0 })
+	d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: syscall.ENOSPC})
+	s.step(2)
+	lost := s.aof.w.unwritten()
+	if n := shutDown(t, s, d); n != 1 {
+		t.Errorf("%d steps are there", n)
+	}
+	if want := fmt.Sprintf("The last %d bytes of the AOF are lost: the disk did not take them.", lost); !s.said(want) {
+		t.Errorf("no %q in %q", want, s.texts(""))
+	}
+	s, d = begin(t, EverySecond)
+	s.step(1)
+	if shutDown(t, s, d); s.said(" bytes of the AOF are lost") {
+		t.Errorf("%q", s.texts(""))
 	}
 }
 

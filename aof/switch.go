@@ -191,6 +191,9 @@ func (l *Log) Close() (wait func(limit time.Duration)) {
 	return func(limit time.Duration) {
 		select {
 		case <-done:
+			if n := l.w.unwritten(); n > 0 {
+				l.parts.Log.Warning("The last %d bytes of the AOF are lost: the disk did not take them.", n)
+			}
 		case <-time.After(limit):
 			l.parts.Log.Warning("The disk does not take the last of the AOF within %s.", limit)
 		}
