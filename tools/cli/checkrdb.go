@@ -14,6 +14,7 @@ import (
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/internal/reason"
+	"spindle/internal/version"
 )
 
 const checkRDBUsage = "Usage: spindle check-rdb [--keys] <file.rdb> ...\n"
@@ -24,6 +25,10 @@ const checkRDBUsage = "Usage: spindle check-rdb [--keys] <file.rdb> ...\n"
 //
 // Lines that redis-check-rdb also prints have the same words. Exit code: 0 if every file is valid, or 1.
 func checkRDB(p process) (code int) {
+	if len(p.args) == 1 && (p.args[0] == "-v" || p.args[0] == "--version") {
+		fmt.Fprint(p.out, strings.Replace(version.Text(), "Redis server", "redis-check-rdb", 1))
+		return 0
+	}
 	files, keys := p.args, false
 	if len(files) > 0 && files[0] == "--keys" {
 		files, keys = files[1:], true

@@ -166,3 +166,14 @@ func TestPlainTerminal(t *testing.T) {
 		}
 	}
 }
+
+// TestVersionOfCheckRDB: scripts ask redis-check-rdb for its version.
+func TestVersionOfCheckRDB(t *testing.T) {
+	for _, word := range []string{"-v", "--version"} {
+		var out bytes.Buffer
+		if code := checkRDB(process{args: []string{word}, out: &out, err: &out}); code != 0 ||
+			!strings.HasPrefix(out.String(), "redis-check-rdb v=7.4.1 ") {
+			t.Errorf("%s: %d, %q", word, code, out.String())
+		}
+	}
+}
