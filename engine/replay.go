@@ -8,8 +8,8 @@ import (
 	"spindle/protocol"
 )
 
-// A ReplayError reports a command that this server cannot run. Either it has fewer databases than the server that wrote
-// the log, or no server writes such a command: the log is damaged, or another program wrote it.
+// A ReplayError reports a command that this server cannot run. It may have fewer databases than the server that wrote
+// the log. Otherwise no server writes such a command: the log is damaged, or another program wrote it.
 type ReplayError struct {
 	Name     string
 	Unknown  bool // there is no such command or subcommand; else it has too many or too few arguments

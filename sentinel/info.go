@@ -253,9 +253,9 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	}
 }
 
-// stillSynced reports whether a replica that reports itself a primary has all of its primary's data. A failover that did
-// not end has promoted it. It may be promoted again: otherwise a group of two would have no primary any more. It must
-// have followed its primary after that one's last INFO, which therefore counts it.
+// stillSynced reports whether a replica that reports itself a primary has all of its primary's data. A failover that
+// did not end has promoted it. It may be promoted again: otherwise a group of two would have no primary any more. It
+// must have followed its primary after that one's last INFO, which therefore counts it.
 func (i *Instance) stillSynced(r report) bool {
 	p, followed := i.primary, i.roleSince
 	if !i.saysPrimary {

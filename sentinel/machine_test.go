@@ -274,6 +274,7 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 func TestUnfinishedPromotion(t *testing.T) {
 	history, other := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	follows := ofReplica(100, 7, strings.Repeat("a", 40), 0)
+	unlinked := strings.Replace(follows, ":up", ":down", 1)
 	promoted := func(before string) string {
 		return "role:master\r\nmaster_replid:" + other + "\r\nmaster_replid2:" + before + "\r\nsecond_repl_offset:10\r\n"
 	}
@@ -286,7 +287,7 @@ func TestUnfinishedPromotion(t *testing.T) {
 		"promoted, and asked":    {[]string{follows, promoted(history), promoted(history)}, false, true},
 		"another history":        {[]string{follows, promoted(other)}, false, false},
 		"the primary went on":    {[]string{follows, promoted(history), promoted(history)}, true, false},
-		"follows without a link": {[]string{follows, promoted(history), strings.Replace(follows, ":up", ":down", 1)}, false, false},
+		"follows without a link": {[]string{follows, promoted(history), unlinked}, false, false},
 		"follows again":          {[]string{follows, promoted(history), follows}, false, true},
 	} {
 		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
