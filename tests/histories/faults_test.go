@@ -131,11 +131,14 @@ func (s *site) again(killed ...*testkit.Server) {
 func (s *site) slowDisk(one *testkit.Server, rest time.Duration) (end func()) {
 	s.t.Helper()
 	s.t.Logf("%s has a slow disk", s.addresses[one])
-	one.Do("DEBUG", "AOF-FLUSH-SLEEP", rest.Microseconds())
+	sleep := func(us int64) error { // its role may have changed, which ends connections
+		v, err := one.Ask("DEBUG", "AOF-FLUSH-SLEEP", us)
+		return errors.Join(err, v.Err())
+	}
+	testkit.Until(s.t, testkit.Slowly(10*time.Second), "a slow disk", func() error { return sleep(rest.Microseconds()) })
 	return func() {
 		testkit.Until(s.t, testkit.Slowly(60*time.Second), "a fast disk", func() error {
-			// Its role may have changed, which ends connections.
-			if _, err := one.Ask("DEBUG", "AOF-FLUSH-SLEEP", 0); err != nil {
+			if err := sleep(0); err != nil {
 				return err
 			}
 			v, err := one.Ask("INFO", "persistence")
