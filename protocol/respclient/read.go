@@ -173,6 +173,9 @@ func (c *Client) readElems(v Value, n int64, depth int) (Value, error) {
 	}
 	v.Elems = make([]Value, 0, min(n, 1024))
 	for range n {
+		if len(v.Elems) == cap(v.Elems) { // allocate as much again as has arrived
+			v.Elems = append(make([]Value, 0, min(n, 2*int64(cap(v.Elems)))), v.Elems...)
+		}
 		e, err := c.read(depth + 1)
 		if err != nil {
 			if err == io.EOF {
