@@ -175,10 +175,11 @@ quick: ## build, vet, transcripts, unit tests of changed packages and of those t
 	$(GO) vet -pgo=off ./...
 	$(GO) test -pgo=off -short -timeout 5m ./tests/transcripts $$($(AFFECTED))
 
+# With less garbage collection, vet takes a seventh less CPU.
 vet:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'd: $$unformatted"; exit 1; }
-	$(GO) vet -pgo=off ./...
+	GOGC=400 $(GO) vet -pgo=off ./...
 
 # The tests hold spindle against Debian's redis: the server is the oracle, its tools are the users. lua5.1 is the
 # language's oracle, systemd-analyze that of the units, and openssl that of TLS. ip makes networks of namespaces. etcd
