@@ -27,7 +27,7 @@ func crashSeeds() uint64 {
 	return 500
 }
 
-// crashBlock is how many seeds share a test. The servers of a test live until its end.
+// crashBlock is how many seeds share a test. A test keeps the lines of its servers until its end.
 const crashBlock = 125
 
 // TestPowerCuts: after a power cut, the log has what its policy promises. With always it has every step whose reply
@@ -167,6 +167,7 @@ func (s *server) close() {
 		})
 	}
 	s.heap.Close()
+	s.Core, s.space, s.aof, s.cl, s.heap = nil, nil, nil, nil, nil // newServer keeps s until the end of the test
 }
 
 // TestFaultsAreFound: TestPowerCuts would notice a reply that leaves before the sync, and a missing sync of a file or
