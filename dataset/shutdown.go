@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"spindle/bgsave"
 	"spindle/engine"
 	"spindle/engine/client"
 	"spindle/engine/command"
@@ -266,6 +267,7 @@ func (s *Shutdown) finish() bool {
 			s.d.AOF.NoteEnd(end)
 		}
 		endStream()
+		bgsave.RemoveTemporaries() // of a full copy that is under way; nothing waits for its link
 		close(s.Done)
 	}()
 	return true

@@ -243,3 +243,19 @@ func TestBrokenOffCopies(t *testing.T) {
 		t.Errorf("master_link_down_reason is %q while the link is up", got)
 	}
 }
+
+// TestNoCopyIsLeft: a server that ends while it receives a full copy leaves no part of the copy on disk.
+func TestNoCopyIsLeft(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--save", "", "--rdb-key-save-delay", "2000", "--repl-diskless-sync-delay",
+		"0")
+	s.Do("DEBUG", "POPULATE", 20_000, "k", 100)
+	r := testkit.Start(t, "--save", "", "--replicaof", fmt.Sprint("127.0.0.1 ", s.Port))
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the copy", func() error {
+		return testkit.Equal(len(r.Files()), 1)
+	})
+	r.Terminate()
+	if left := r.Files(); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}
