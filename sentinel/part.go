@@ -27,6 +27,7 @@ func Defaults(r *setting.Registry) error {
 			return err
 		}
 	}
+	r.Lookup("save").Flags &^= setting.AlwaysFile // there is nothing to save
 	return nil
 }
 

@@ -222,6 +222,36 @@ func TestOwnConfig(t *testing.T) {
 	}
 }
 
+// TestRewriteAfterAnInclude: an included file switches saving off, and CONFIG SET switches the default rules on again.
+// REWRITE writes them, because the include would win at the next start.
+func TestRewriteAfterAnInclude(t *testing.T) {
+	dir := t.TempDir()
+	file, included := filepath.Join(dir, "a.conf"), filepath.Join(dir, "b.conf")
+	for name, text := range map[string]string{file: "include " + included + "\n", included: "save \"\"\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := func() *setting.Registry {
+		registry := newRegistry(t)
+		if _, err := config.Load(registry, config.Arguments{ConfigFile: file}, nil, config.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return registry
+	}
+	registry := load()
+	rules := newRegistry(t).Lookup("save").Get()
+	if err := registry.SetMany([]setting.Pair{{Name: "save", Value: rules}}, setting.Conditions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&config.Rewriter{Registry: registry, File: file}).Rewrite(false); err != nil {
+		t.Fatal(err)
+	}
+	if again := load().Lookup("save").Get(); again != rules {
+		t.Errorf("save is %q after a restart, want %q", again, rules)
+	}
+}
+
 func TestRewriteFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.conf")
 	if err := os.WriteFile(file, []byte("# mine\nhz 20\nsave 1 1\nsave 2 2\n"), 0o600); err != nil {
