@@ -164,6 +164,9 @@ func (m *Machine) learn(i *Instance, r report) {
 		}
 		if r.role == "master" {
 			i.acks, i.acking, i.history = r.acks, len(r.replicas), r.history
+			for _, r := range i.replicas.list {
+				r.counted = false
+			}
 		}
 	}
 	i.linkDown, i.uptime = r.linkDown, r.uptime
@@ -206,6 +209,7 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 	}
 	if i.runID != "" {
 		m.emit(logging.LevelNotice, "+reboot", i, "")
+		i.synced = false // its disk may have older data
 		if i.kind == primary && i.rebootDownAfter != 0 {
 			i.flags |= rebooted
 			i.rebootSince = m.now
@@ -241,6 +245,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
 		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
 		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || i.primaryUp)
+		i.counted = true
 	}
 	if r.priority != nil {
 		i.priority = *r.priority
@@ -257,11 +262,8 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 // did not end has promoted it. It may be promoted again: otherwise a group of two would have no primary any more. It
 // must have followed its primary after that one's last INFO, which therefore counts it.
 func (i *Instance) stillSynced(r report) bool {
-	p, followed := i.primary, i.roleSince
-	if !i.saysPrimary {
-		followed = i.infoAt
-	}
-	return i.synced && p.history != "" && r.before == p.history && p.infoAt <= followed
+	history := i.primary.history
+	return i.synced && i.counted && history != "" && r.before == history
 }
 
 // replicaIsPrimary handles a replica that reports itself a primary. Either this Sentinel has promoted it, or the

@@ -79,7 +79,8 @@ type Instance struct {
 	primaryHost    string
 	primaryPort    int
 	primaryUp      bool
-	synced         bool // it has had all of its primary's data, and no full copy has begun since
+	synced         bool // it has had all of its primary's data, and no full copy or restart since
+	counted        bool // it has reported itself a replica since its primary's last INFO
 	offset         uint64
 	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64

@@ -276,8 +276,10 @@ func TestUnfinishedPromotion(t *testing.T) {
 	follows := ofReplica(100, 7, strings.Repeat("a", 40), 0)
 	unlinked := strings.Replace(follows, ":up", ":down", 1)
 	promoted := func(before string) string {
-		return "role:master\r\nmaster_replid:" + other + "\r\nmaster_replid2:" + before + "\r\nsecond_repl_offset:10\r\n"
+		return "run_id:" + strings.Repeat("a", 40) + "\r\nrole:master\r\nmaster_replid:" + other + "\r\nmaster_replid2:" +
+			before + "\r\nsecond_repl_offset:10\r\n"
 	}
+	restarted := strings.Replace(promoted(history), "run_id:a", "run_id:b", 1) // its disk has the data of offset 9
 	for name, x := range map[string]struct {
 		infos []string // of the replica
 		late  bool     // the primary answers once more, after the replica has left
@@ -288,6 +290,8 @@ func TestUnfinishedPromotion(t *testing.T) {
 		"another history":        {[]string{follows, promoted(other)}, false, false},
 		"the primary went on":    {[]string{follows, promoted(history), promoted(history)}, true, false},
 		"follows without a link": {[]string{follows, promoted(history), unlinked}, false, false},
+		"restarted":              {[]string{follows, promoted(history), restarted}, false, false},
+		"restarted at once":      {[]string{follows, restarted}, false, false},
 		"follows again":          {[]string{follows, promoted(history), follows}, false, true},
 	} {
 		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
@@ -304,10 +308,11 @@ func TestUnfinishedPromotion(t *testing.T) {
 		p.flags |= subjectivelyDown
 		p.downSince = m.Machine.now
 		for n, info := range x.infos {
-			m.Machine.now += 500
+			if n != 2 { // the primary answers in the same ms
+				m.Machine.now += 500
+			}
 			if x.late && n == 2 {
 				m.learn(p, parseReport(ofPrimary))
-				m.Machine.now++
 			}
 			m.learn(r, parseReport(info))
 		}
