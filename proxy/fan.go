@@ -42,9 +42,7 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 	if u != nil {
 		h.where = u.at
 	}
-	if wrong := g.join.Add(h.where, h.keys, p); wrong != nil && u != nil {
-		u.cut(errUnlike(u.at, wrong))
-	}
+	wrong := g.join.Add(h.where, h.keys, p)
 	g.kept += len(p)
 	g.s.kept += len(p)
 	if g.join.Missing() > 0 {
@@ -59,6 +57,9 @@ func (h *share) take(u *upstream, _ *call, p []byte, _ scan.Refusal, err *protoc
 			p = g.s.w.tellScripts(g.hashes, g.shards, p)
 		}
 		g.s.answer(g.number, p)
+	}
+	if wrong != nil && u != nil { // last, because other parts may be on the connection
+		u.cut(errUnlike(u.at, wrong))
 	}
 }
 

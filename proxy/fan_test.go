@@ -32,3 +32,19 @@ func TestGatheredBytes(t *testing.T) {
 		t.Errorf("%d bytes are kept after the last part, %d replies are owed", c.s.kept, c.s.owed.n)
 	}
 }
+
+// TestUnlikePart: a shard gives one part of a request a reply that the command cannot have. Its connection is closed,
+// and with it the request's other part fails. The client gets one reply.
+func TestUnlikePart(t *testing.T) {
+	c := newPacing(t)
+	g := c.s.gather(&route.Row{Name: "del", Merge: route.Sum}, 2, 0)
+	u := c.dial(c.s.access)
+	for slot := range 2 {
+		u.push(call{s: c.s, number: g.number, slot: int32(slot), to: &share{of: g}}, encode("DEL", "k"))
+	}
+	u.d.(*wire).buffered = 0 // the kernel has taken both
+	u.Received([]byte("+OK\r\n"))
+	if u.state != down || c.s.kept != 0 || c.s.first != 1 || c.s.owed.n != 0 {
+		t.Errorf("%d bytes are kept, %d requests were answered, %d replies are owed", c.s.kept, c.s.first, c.s.owed.n)
+	}
+}
