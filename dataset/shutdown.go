@@ -101,7 +101,9 @@ func (s *Shutdown) Request(mode process.ShutdownMode, refuse func(error)) error 
 		s.refuse = append(s.refuse, refuse)
 		return nil
 	case s.waiting && mode&saving == 0:
-		mode |= s.mode & saving
+		mode |= s.mode
+	case s.waiting:
+		mode |= s.mode &^ saving
 	}
 	if s.d.Core.Loading() || s.d.Sentinel {
 		mode = mode&^process.ShutdownSave | process.ShutdownNoSave // memory has only a part of the data on disk

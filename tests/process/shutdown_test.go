@@ -197,6 +197,32 @@ func TestSecondShutdown(t *testing.T) {
 	}
 }
 
+// TestSecondShutdownKeepsForce: SHUTDOWN NOW ends the wait of SHUTDOWN FORCE, which ends the server although the save
+// fails.
+func TestSecondShutdownKeepsForce(t *testing.T) {
+	t.Parallel()
+	s := testkit.Start(t, "--shutdown-timeout", "60", "--save", "")
+	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):], "--save", "")
+	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	_ = os.Remove(s.File("dump.rdb"))
+	if err := os.MkdirAll(s.File("dump.rdb/in-the-way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r.Signal(syscall.SIGSTOP)
+	defer r.Signal(syscall.SIGCONT)
+	s.Do("SET", "k", "v")
+	first := s.Dial()
+	first.Send("SHUTDOWN", "SAVE", "FORCE")
+	if err := first.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Waiting for replicas before shutting down.")
+	s.Dial().Do("SHUTDOWN", "NOW")
+	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TestSignalDuringScript: a shutdown by a signal waits for the end of a script, and saves all its writes.
 func TestSignalDuringScript(t *testing.T) {
 	t.Parallel()
