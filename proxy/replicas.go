@@ -181,6 +181,8 @@ func (w *replicaWait) take(u *upstream, _ *call, p []byte, refusal scan.Refusal,
 	if i := slices.Index(w.own, u); i >= 0 {
 		if w.own = slices.Delete(w.own, i, i+1); err == nil {
 			u.access.giveBack(u)
+		} else {
+			u.close()
 		}
 	}
 	w.count(counts, err)
@@ -281,6 +283,7 @@ func (w *replicaWait) unblock(withError bool) {
 				}
 			})
 		} else {
+			u.unblocks = true
 			w.s.w.mover().to(u.at)[0].push(call{slot: -1, to: ignored{}, fixed: true},
 				encode("CLIENT", "UNBLOCK", strconv.FormatInt(u.clientID, 10), "TIMEOUT"))
 		}

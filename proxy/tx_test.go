@@ -82,3 +82,28 @@ func TestDataBeforeUnblock(t *testing.T) {
 		})
 	}
 }
+
+// TestEndOfWAIT: the connections on which a client's WAIT has run serve other clients later. One for which CLIENT
+// UNBLOCK was sent does not: that could end another client's command. One on which WAIT was refused is closed.
+func TestEndOfWAIT(t *testing.T) {
+	for _, way := range []struct {
+		reply    string
+		unblocks bool
+		spare    bool
+	}{{":1\r\n", false, true}, {":1\r\n", true, false}, {"-BUSY a script runs\r\n", false, false}} {
+		c := newPacing(t)
+		u, mover := c.dial(c.s.access), c.w.mover()
+		mover.shared[u.at] = []*upstream{c.dial(mover)}
+		c.s.access.sessions, u.clientID, u.owner = 1, 7, c.s
+		wait := &replicaWait{s: c.s, own: []*upstream{u}, want: []int64{1}, missing: 1, number: c.s.expect()}
+		c.s.replicas, c.s.isBlocked = wait, true
+		u.push(call{to: wait, slot: -1, fixed: true, patient: true}, encode("WAIT", "1", "0"))
+		if way.unblocks {
+			c.s.endWait(false, c.w.now(), func(int64) {})
+		}
+		u.Received([]byte(way.reply))
+		if spare := len(c.s.access.spare[u.at]) == 1; spare != way.spare || spare == (u.state == down) || c.s.owed.n > 0 {
+			t.Errorf("%v: spare: %v, closed: %v, %d replies are owed", way, spare, u.state == down, c.s.owed.n)
+		}
+	}
+}
