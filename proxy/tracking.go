@@ -31,9 +31,10 @@ type tracking struct {
 	optIn    bool
 	optOut   bool
 	redirect int64
-	broken   bool           // the client that REDIRECT named has gone
-	refusals map[string]int // of later connections in a row, by address
-	to       *session       // that REDIRECT names; nil: the client itself
+	broken   bool             // the client that REDIRECT named has gone
+	refusals map[string]int   // of later connections in a row, by address
+	due      map[string]int64 // when a lost connection is opened again, ms of the worker's clock, by address
+	to       *session         // that REDIRECT names; nil: the client itself
 }
 
 var (
@@ -230,8 +231,20 @@ func (s *session) lostTracking(u *upstream) {
 	if !a.tracking.bcast || u.denied {
 		return
 	}
-	w := s.w
-	w.after(max(trackAgain<<min(a.tracking.refusals[u.at], 6), w.breaker(u.at).until-w.now()), func() {
+	w, t := s.w, a.tracking
+	pause := max(trackAgain<<min(t.refusals[u.at], 6), w.breaker(u.at).until-w.now())
+	at := w.now() + pause
+	if due, is := t.due[u.at]; is && due <= at {
+		return // each request of the client opens a connection, too
+	}
+	if t.due == nil {
+		t.due = map[string]int64{}
+	}
+	t.due[u.at] = at
+	w.after(pause, func() {
+		if t.due[u.at] == at {
+			delete(t.due, u.at)
+		}
 		if s.access == a && !s.closed {
 			a.openAll()
 		}

@@ -197,11 +197,19 @@ func TestShardWithoutTracking(t *testing.T) {
 	for n := range 10 {
 		u := c.dial(a)
 		u.push(call{to: tracksToo{}, slot: -1, fixed: true}, trackingOn)
-		c.w.later = nil
+		c.w.later, a.tracking.due = nil, nil
 		u.Received([]byte("-ERR unknown subcommand\r\n"))
 		if pause := int64(trackAgain) << min(n+1, 6); len(c.w.later) != 1 || c.w.later[0].at-c.w.now() != pause {
 			t.Errorf("after %d refusals it is not tried for %d ms: %+v", n+1, pause, c.w.later)
 		}
+	}
+	for range 10 { // for requests of the client
+		u := c.dial(a)
+		u.push(call{to: tracksToo{}, slot: -1, fixed: true}, trackingOn)
+		u.Received([]byte("-ERR unknown subcommand\r\n"))
+	}
+	if len(c.w.later) != 1 {
+		t.Errorf("it is tried %d times after the pause", len(c.w.later))
 	}
 	if n := bytes.Count(lines.Bytes(), []byte{'\n'}); n != 1 {
 		t.Errorf("the log has %d lines: %s", n, lines.String())
