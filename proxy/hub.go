@@ -130,7 +130,11 @@ type held struct {
 	*topic
 	confirmed bool
 	retries   bool // it is asked for again soon
+	busy      int  // how often in a row the shard was busy
 }
+
+// pause is the time until a topic is asked for again. It grows while the shard is busy, because there may be thousands.
+func (t *held) pause() time.Duration { return pauseFirst * time.Millisecond << min(t.busy, 6) }
 
 // eventPrefixes begin the channels on which a shard tells of its keys.
 var eventPrefixes = []string{"__keyspace@", "__keyevent@", "__subkeyspace@", "__subkeyevent@", "__subkeyspaceitem@",
@@ -532,7 +536,7 @@ func (l *link) take(p []byte) {
 		t := l.asked[0]
 		l.asked = l.asked[1:]
 		if l.topics[t.topicName] == t {
-			t.confirmed = true
+			t.confirmed, t.busy = true, 0
 			t.settle()
 		}
 	case "sunsubscribe":
@@ -572,7 +576,8 @@ func (l *link) refused(p []byte) {
 		l.retry(held)
 		return
 	}
-	if err.Code == "BUSY" && len(held.listeners) > 0 { // by a script. Their user may hear the topic: they have heard it
+	if err.Code == "BUSY" && len(held.listeners) > 0 { // a script runs there: they have heard the topic, and may
+		held.busy++
 		l.retry(held)
 		return
 	}
@@ -656,7 +661,7 @@ func (l *link) retry(t *held) {
 		return
 	}
 	t.retries = true
-	time.AfterFunc(pauseFirst*time.Millisecond, func() {
+	time.AfterFunc(t.pause(), func() {
 		l.hub.run(func() {
 			switch t.retries = false; {
 			case l.topics[t.topicName] != t || t.confirmed:

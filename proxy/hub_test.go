@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"spindle/protocol"
 	"spindle/proxy/topology"
@@ -71,6 +72,22 @@ func TestBusyShard(t *testing.T) {
 		l.take([]byte("-BUSY Redis is busy running a script.\r\n"))
 		if stays := h.topics[one.topicKey] == one; stays != heard {
 			t.Errorf("it was heard: %v; it stays: %v", heard, stays)
+		}
+		if !heard {
+			continue
+		}
+		is := l.topics[one.topicName]
+		for range 9 {
+			l.asked = []*held{is}
+			l.take([]byte("-BUSY Redis is busy running a script.\r\n"))
+		}
+		if pause := is.pause(); pause < 3*time.Second {
+			t.Errorf("a shard that is busy for long is asked each %v", pause)
+		}
+		l.asked = []*held{is}
+		l.take([]byte("*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n"))
+		if pause := is.pause(); pause != pauseFirst*time.Millisecond || !is.confirmed {
+			t.Errorf("confirmed: %v, and the next pause is %v", is.confirmed, pause)
 		}
 	}
 }
