@@ -83,7 +83,8 @@ const (
 func (s *Settings) Rows() []setting.Row {
 	return []setting.Row{
 		setting.NewValue("save", &s.Rules, []Rule{{3600, 1}, {300, 100}, {60, 10000}},
-			setting.Codec[[]Rule]{Parse: parseRules, Format: formatRules, Lines: ruleLines}, setting.MultiArg, setting.AlwaysFile),
+			setting.Codec[[]Rule]{Parse: parseRules, Format: formatRules, Lines: ruleLines}, setting.MultiArg,
+			setting.AlwaysFile),
 		setting.NewString("dbfilename", &s.FileName, "dump.rdb", setting.CheckString(checkFileName), setting.Protected),
 		setting.NewBool("rdbcompression", &s.Compress, true),
 		setting.NewBool("rdbchecksum", &s.Checksum, true, setting.Immutable),
