@@ -55,7 +55,7 @@ type step struct {
 	keys     [][]byte // of a product whose slots may move
 }
 
-// stepCost is about the memory of a step beside its bytes.
+// stepCost is about how much memory a step needs in addition to its request.
 const stepCost = 128
 
 // transactionMost is how many bytes of a transaction are kept to send it again. A longer one is sent once.
