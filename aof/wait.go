@@ -45,10 +45,10 @@ func (l *Log) Await(cl *client.Client) (forget func()) {
 // files of one that waits for its first base hold other data. Turn only.
 func (l *Log) Sync(done func(why string)) {
 	switch {
-	case l.state == on:
-		l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
 	case l.state == off || l.backup.own:
 		done("")
+	case l.state == on:
+		l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
 	default:
 		done(cmp.Or(l.w.refusal(), "its first base is not written yet"))
 	}

@@ -120,6 +120,24 @@ func TestSyncWithoutALog(t *testing.T) {
 	}
 }
 
+// TestSyncOfABackupsLog: a log that is on only for a backup has nothing to sync, also if the disk is full.
+func TestSyncOfABackupsLog(t *testing.T) {
+	s, d := begin(t, Never)
+	s.Do(s.aof.TurnOff)
+	s.waitFor("the end of the log", func() bool { return s.aof.w.unwritten() == 0 })
+	s.Do(func() {
+		if err := s.aof.startBackup(false); err != nil {
+			t.Error(err)
+		}
+	})
+	s.waitFor("the base", func() bool { return len(s.aof.backup.files) > 0 })
+	d.Fail(faulty.Fault{Op: faulty.Write, Name: "incr", Err: syscall.ENOSPC})
+	s.step(1)
+	if why := s.syncNow(); why != "" {
+		t.Error(why)
+	}
+}
+
 // TestSyncBeforeTheFirstBase: a primary's data have replaced the data set, and the log's files still hold the old one.
 // The disk has nothing of what was written since, until a rewrite is done.
 func TestSyncBeforeTheFirstBase(t *testing.T) {
