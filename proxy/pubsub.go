@@ -98,6 +98,9 @@ func (j *joining) decided() {
 		return
 	}
 	for _, j := range r.all {
+		if s.listens(j.kind, j.name) && !s.listensAs(j.topicKey) {
+			s.part(j.topicName)
+		}
 		s.subs().topics[j.kind][j.name] = j.account
 	}
 	s.conn.SetClass(protocol.ClassPubSub)
@@ -109,7 +112,7 @@ func (j *joining) decided() {
 // leave gives up the topics of a request that are heard. Those of earlier requests stay.
 func (r *joinings) leave() {
 	for _, j := range r.all {
-		if s := j.s; j.heard && !s.listens(j.kind, j.name) {
+		if s := j.s; j.heard && !s.listensAs(j.topicKey) {
 			h := s.w.p.hub
 			h.run(func() { h.leave(j.topicKey, s) })
 		}
@@ -263,6 +266,11 @@ func (s *session) listens(kind topicKind, name string) bool {
 	}
 	_, has := s.sub.topics[kind][name]
 	return has
+}
+
+// listensAs reports whether the client has a subscription still that it made as that user.
+func (s *session) listensAs(key topicKey) bool {
+	return s.listens(key.kind, key.name) && s.sub.topics[key.kind][key.name] == key.account
 }
 
 // hear gives the client a message, or another push (proxy.B2).

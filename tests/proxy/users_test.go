@@ -103,6 +103,16 @@ func TestDeletedUser(t *testing.T) {
 				t.Errorf("SUBSCRIBE of a channel with the right and one without, and DBSIZE: %v (%v)", replies, err)
 			}
 			expect(t, c, "[news 1]", "PUBSUB", "NUMSUB", "news")
+			twice := p.Dial() // subscribes as one user and as another one, and leaves
+			ask(t, twice, "HELLO", 3, "AUTH", "guest", "word")
+			for _, request := range [][]any{{"SUBSCRIBE", "news"}, {"AUTH", "default", "any"}, {"SUBSCRIBE", "news"},
+				{"UNSUBSCRIBE", "news"}} {
+				twice.Send(request...)
+				if v, err := twice.Receive(); err != nil || v.Err() != nil {
+					t.Errorf("%v: %v (%v)", request, v, err)
+				}
+			}
+			expect(t, c, "[news 1]", "PUBSUB", "NUMSUB", "news")
 			for _, s := range all.shards {
 				s.Do("ACL", "DELUSER", "guest")
 			}
