@@ -53,6 +53,24 @@ func TestGossipMovesThePrimary(t *testing.T) {
 	}
 }
 
+// TestResetReplicaLeavesTheShard: CLUSTER RESET makes a replica a primary of its own shard. In its primary's shard there
+// would be two, and CLUSTER SHARDS shows the slots of one.
+func TestResetReplicaLeavesTheShard(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	primary := s.byID[idB].ShardID
+	if s.me.ShardID != primary {
+		t.Fatalf("the replica is of shard %s, its primary of %s", s.me.ShardID, primary)
+	}
+	if err := s.Reset(false, true); err != nil || s.me.ShardID == primary || !s.me.isPrimary() {
+		t.Errorf("after CLUSTER RESET the node is still of the shard %s: %v", s.me.ShardID, err)
+	}
+}
+
 // TestFailedReplicaDoesNotMigrate: C has no replica left. B has three, of which the one with the smallest ID has
 // failed. So this node moves to C, the next in order.
 func TestFailedReplicaDoesNotMigrate(t *testing.T) {

@@ -281,6 +281,7 @@ func (s *State) Reset(hard, empty bool) error {
 	if me.isReplica() {
 		s.becomePrimary(me)
 		s.following = ""
+		me.ShardID = s.newID() // its primary keeps the shard
 		s.out.Ask(Errand{Kind: Promote})
 		s.out.Ask(Errand{Kind: Empty})
 	}
