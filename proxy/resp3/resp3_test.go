@@ -58,7 +58,7 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// FuzzAppend: whatever a shard says, the form of it is one whole reply, or there is an error.
+// FuzzAppend: the form of one whole reply is one whole reply, or there is an error.
 func FuzzAppend(f *testing.F) {
 	var names []string
 	for name := range shapes {
@@ -68,6 +68,9 @@ func FuzzAppend(f *testing.F) {
 	f.Add(3, []byte("*4\r\n$6\r\ngroups\r\n*1\r\n*2\r\n$9\r\nconsumers\r\n*0\r\n$1\r\nx\r\n$-1\r\n"))
 	f.Fuzz(func(t *testing.T, which int, reply []byte) {
 		args := [][]byte{[]byte("x"), []byte("k"), []byte("0"), []byte("-1"), []byte("WITHSCORES")}
+		if n, complete, err := new(scan.Scanner).Scan(reply); err != nil || !complete || n != len(reply) {
+			return // the proxy cuts such a shard off before
+		}
 		shape := shapes[names[max(which, -which, 0)%len(names)]](args)
 		formed, err := shape.Append(nil, reply)
 		if err != nil {
