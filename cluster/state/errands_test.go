@@ -53,8 +53,8 @@ func TestGossipMovesThePrimary(t *testing.T) {
 	}
 }
 
-// TestResetReplicaLeavesTheShard: CLUSTER RESET makes a replica a primary of its own shard. In its primary's shard there
-// would be two, and CLUSTER SHARDS shows the slots of one.
+// TestResetReplicaLeavesTheShard: CLUSTER RESET makes a replica a primary of a new shard. Otherwise its primary's shard
+// would have two primaries, and CLUSTER SHARDS shows the slots of one.
 func TestResetReplicaLeavesTheShard(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
