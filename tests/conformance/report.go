@@ -41,7 +41,8 @@ var better = []string{
 	"A failover of a Sentinel ends at its timeout also if the promoted replica is down. In 7.4 it waits for that replica. " +
 		"A replica without a link since its start is promoted only if it has not run for long, and no other is fit.",
 	"In a cluster a failed replica does not keep others from migrating. CLUSTER SHARDS shows the slots of the shard's " +
-		"primary also while an old primary is down. CLUSTER FAILOVER does not wait for the end of a lost election.",
+		"primary also while an old primary is down. CLUSTER RESET gives a replica a new shard ID, as in Valkey 9.1; in 7.4 " +
+		"it keeps its primary's. CLUSTER FAILOVER does not wait for the end of a lost election.",
 	"A replica that does not follow its new primary delays the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
 	"After a link to a primary fails, the replica waits 1, 2, 4 … 30 s before the next try. It waits 5 s at most while the " +
