@@ -36,9 +36,10 @@ var register = porcupine.Model{
 // A finding is an observation that no data set explains.
 type finding struct{ key, what string }
 
-// check returns the findings of a history. The final reads are checked, and reads with a write. If reads is true, the
-// clients' plain GETs are checked too.
+// check returns the findings of a history and its load. The final reads are checked, and reads with a write. If reads
+// is true, the clients' plain GETs are checked too.
 func (h *history) check(reads bool) (found []finding) {
+	found = h.found
 	byKey := map[string][]event{}
 	for _, e := range h.events {
 		byKey[e.key] = append(byKey[e.key], e)

@@ -10,5 +10,5 @@
 //
 // Owner: go test.
 // Start at histories_test.go. site_test.go has the servers, faults_test.go the faults, history_test.go the clients'
-// calls, and check_test.go the models.
+// calls, load_test.go what writes beside them, and check_test.go the models.
 package histories

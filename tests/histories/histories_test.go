@@ -16,9 +16,13 @@ func (s *site) live(f func(h *history)) *history {
 	h := &history{began: time.Now()}
 	w := &crew{clients: 6, kinds: mix, servers: s.servers}
 	all := s.run(h, w)
+	h.load.clients, h.load.perSecond = 4, s.plan.load
+	loading := h.load.run(s)
 	f(h)
 	w.stop.Store(true)
+	h.load.stop.Store(true)
 	all.Wait()
+	loading.Wait()
 	h.finish(s)
 	return h
 }
@@ -43,6 +47,7 @@ func TestCheckersFind(t *testing.T) {
 		"a redis-server among the replicas": {mixed: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			p.load = 2000
 			s := newSite(t, randomly(t), p)
 			kinds := map[byte]bool{}
 			testkit.Until(t, testkit.Slowly(5*time.Minute), "findings of each kind", func() error {
@@ -50,7 +55,7 @@ func TestCheckersFind(t *testing.T) {
 				for _, f := range h.check(false) {
 					kinds[f.key[0]] = true
 				}
-				return testkit.Equal(len(kinds), 3)
+				return testkit.Equal(len(kinds), 6) // three of the clients, three of the load
 			})
 		})
 	}
@@ -60,14 +65,15 @@ func TestCheckersFind(t *testing.T) {
 // That holds whichever server is killed, suspended or cut off, and whichever disk is slow or full. Reads with a write
 // are linearizable.
 //
-// With SPINDLE_TEST_SCALE=n it takes some n minutes.
+// With SPINDLE_TEST_SCALE=n it takes some n minutes. The load beside the clients is n times 2,000 writes a second then,
+// but not more than 20,000.
 func TestConfirmedWritesStay(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]plan{"Sentinel": {}, "Cluster": {cluster: true},
 		"a redis-server among the replicas": {mixed: true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p.more = acks(2, 500)
+			p.more, p.load = acks(2, 500), min(2000*testkit.Scale(), 20000)
 			s := newSite(t, randomly(t), p)
 			began, confirmed, lost := time.Now(), 0, 0
 			for round := 0; round == 0 || time.Since(began) < time.Duration(testkit.Scale()-1)*time.Minute; round++ {
@@ -77,14 +83,15 @@ func TestConfirmedWritesStay(t *testing.T) {
 					}
 				})
 				answered, unknown := h.count()
-				t.Logf("%d calls were answered, %d are unknown", answered, unknown)
+				t.Logf("%d calls were answered, %d are unknown; the load wrote %d", answered, unknown, h.load.confirmed())
 				for _, f := range h.check(false) {
 					t.Errorf("%s: %s", f.key, f.what)
 					lost++
 				}
 				confirmed += h.confirmed()
 			}
-			t.Logf("count: %d failovers, %d confirmed writes, %d lost", s.failovers, confirmed, lost)
+			t.Logf("count: %d failovers, %d confirmed writes, %d lost, in %v", s.failovers, confirmed, lost,
+				time.Since(began).Round(time.Second))
 		})
 	}
 }

@@ -29,6 +29,8 @@ type history struct {
 	mu     sync.Mutex
 	events []event
 	lists  map[string][]string // the elements of each list at the end
+	load   load                // beside the clients, if the plan says so
+	found  []finding           // in the load's data
 }
 
 func (h *history) now() int64 { return int64(time.Since(h.began)) }
@@ -45,8 +47,9 @@ func (h *history) count() (answered, unknown int) {
 	return len(h.events) - unknown, unknown
 }
 
-// confirmed returns how many writes were answered.
+// confirmed returns how many writes were answered, those of the load included.
 func (h *history) confirmed() (n int) {
+	n = h.load.confirmed()
 	for _, e := range h.events {
 		if !e.unknown && strings.IndexByte("wip", e.kind) >= 0 {
 			n++
@@ -200,19 +203,23 @@ func (c *caller) ask(kind byte, request []any) (respclient.Value, error) {
 	return last, nil
 }
 
+// read returns the primary's reply at the end. It may be an error or missing for a while, as replicas are awaited.
+func (s *site) read(args ...any) (v respclient.Value) {
+	s.t.Helper()
+	testkit.Until(s.t, testkit.Slowly(30*time.Second), fmt.Sprint(args[0], " at the end"), func() error {
+		var err error
+		if v, err = s.primary().Ask(args...); err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+	return v
+}
+
 // finish reads all keys at the end. A reply that waits for replicas may need some time.
 func (h *history) finish(s *site) {
 	s.t.Helper()
-	read := func(args ...any) (v respclient.Value) {
-		testkit.Until(s.t, testkit.Slowly(30*time.Second), fmt.Sprint(args, " at the end"), func() error {
-			var err error
-			if v, err = s.primary().Ask(args...); err == nil {
-				err = v.Err()
-			}
-			return err
-		})
-		return v
-	}
+	h.found = h.load.check(s)
 	h.lists = map[string][]string{}
 	seen := map[string]bool{}
 	for _, e := range h.events {
@@ -222,14 +229,14 @@ func (h *history) finish(s *site) {
 		seen[e.key] = true
 		call := h.now()
 		if e.key[0] == 'l' {
-			h.lists[e.key] = read("LRANGE", e.key, 0, -1).Strings()
+			h.lists[e.key] = s.read("LRANGE", e.key, 0, -1).Strings()
 			continue
 		}
 		kind := byte('r')
 		if e.key[0] == 'c' {
 			kind = 'c'
 		}
-		h.events = append(h.events, event{client: -1, kind: kind, key: e.key, out: read("GET", e.key).Text, call: call,
+		h.events = append(h.events, event{client: -1, kind: kind, key: e.key, out: s.read("GET", e.key).Text, call: call,
 			ret: h.now()})
 	}
 }
