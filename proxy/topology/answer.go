@@ -10,8 +10,9 @@ import (
 
 // A view is a cluster from the point of view of one of its nodes.
 type view struct {
-	epoch  uint64 // cluster_current_epoch; 0 means unknown
-	shards []viewShard
+	epoch   uint64 // cluster_current_epoch; 0 means unknown
+	shards  []viewShard
+	crowded bool // a shard has two primaries, so that its slots may be those of either or of none; see readShards
 }
 
 // viewShard is a shard with at least one slot.
@@ -30,6 +31,10 @@ type node struct {
 // readShards reads a reply to CLUSTER SHARDS. asked is the address of the node that replied. If tls is true, it uses
 // the TLS ports.
 //
+// A shard has two primaries after a failover, until the old primary returns or is forgotten. In Redis 7.4 it then has
+// no slots, if the old primary is its first node. Up to Redis 8.0 a shard also keeps a replica that was reset and has
+// got slots. The shard's slots are then those of its first node. CLUSTER SLOTS is right in both cases.
+//
 // Shape: shards without slots are left out, and so are nodes with an unknown address.
 // Errors: a reply that no node sends; nothing in it can be trusted.
 func readShards(reply respclient.Value, asked string, tls bool) (v view, err error) {
@@ -43,10 +48,14 @@ func readShards(reply respclient.Value, asked string, tls bool) (v view, err err
 			s.ranges = append(s.ranges, [2]int{int(slots.Elems[i].Int), int(slots.Elems[i+1].Int)})
 		}
 		nodes, _ := e.Get("nodes")
-		known := false
+		known, primaries := false, 0
 		for _, n := range nodes.Elems {
 			one, ok := readNode(n, hostOf(asked), tls)
 			role, _ := n.Get("role")
+			if role.Text == "master" {
+				primaries++
+				v.crowded = v.crowded || primaries > 1
+			}
 			switch {
 			case !ok:
 			case role.Text == "master" && (!known || s.primary.failed):
@@ -83,7 +92,7 @@ func readNode(v respclient.Value, asked string, tls bool) (n node, ok bool) {
 	return n, ok
 }
 
-// readSlots reads a reply to CLUSTER SLOTS, for servers before Redis 7.
+// readSlots reads a reply to CLUSTER SLOTS. It has no health of a primary; see markFailed.
 func readSlots(reply respclient.Value, asked string) (v view, err error) {
 	if err := reply.Err(); err != nil {
 		return v, err
@@ -130,6 +139,17 @@ func readSlotNode(v respclient.Value, asked string) (n node, ok bool) {
 	}
 	n.addr, ok = address(host, v.Elems[1].Int, asked)
 	return n, ok
+}
+
+// markFailed marks the primaries that are failed in shards.
+func (v *view) markFailed(shards []viewShard) {
+	failed := map[string]bool{}
+	for _, s := range shards {
+		failed[s.primary.addr] = s.primary.failed
+	}
+	for i := range v.shards {
+		v.shards[i].primary.failed = failed[v.shards[i].primary.addr]
+	}
 }
 
 // add adds a shard. If known is false, the shard has no known primary, and its slots have no owner.

@@ -143,6 +143,38 @@ func TestShardsAreRead(t *testing.T) {
 	}
 }
 
+// TestCrowdedShards: replies as those of Redis 7.4.1, with two primaries in a shard. CLUSTER SHARDS lacks slots, and
+// CLUSTER SLOTS has them. A failed primary in the first marks the shard of the second.
+func TestCrowdedShards(t *testing.T) {
+	others := shard("12288 16383", "f h3 3 master fail")
+	for _, c := range []struct{ name, shards, slots, want string }{
+		{"a replica was reset and got slots", shard("0 8191", "a h1 1 master online", "b h2 2 master online"),
+			"[0 8191 [h1 1 a []]] [8192 12287 [h2 2 b []]] [12288 16383 [h3 3 f []]]",
+			"a=h1:1 0-8191; b=h2:2 8192-12287; f=h3:3! 12288-16383"},
+		{"a primary died", shard("", "a h1 1 master fail", "b h2 2 master online"),
+			"[0 12287 [h2 2 b []]] [12288 16383 [h3 3 f []]]", "b=h2:2 0-12287; f=h3:3! 12288-16383"},
+	} {
+		before, err := readShards(value(t, c.shards+others), "asked:7000", false)
+		if err != nil || !before.crowded {
+			t.Errorf("%s: crowded is %t (%v)", c.name, before.crowded, err)
+		}
+		v, err := readSlots(value(t, c.slots), "asked:7000")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.markFailed(before.shards)
+		var chart chart
+		m, _, err := chart.take(v, "", time.Time{})
+		if got := describe(m); err != nil || got != c.want {
+			t.Errorf("%s: %s (%v)\nwant %s", c.name, got, err, c.want)
+		}
+	}
+	reply := value(t, shard("0 1", "a h1 1 master fail", "b h2 2 replica online")+others)
+	if v, _ := readShards(reply, "", false); v.crowded {
+		t.Error("a shard with a replica counts as crowded")
+	}
+}
+
 func TestSlotsAreRead(t *testing.T) {
 	for _, c := range []struct{ name, reply, want string }{
 		{"two shards", "[0 100 [h1 1 a] [h2 2 b]] [200 300 [h1 1 a] [h2 2 b]] [101 199 [h3 3 c []]]",

@@ -127,13 +127,14 @@ func (f *Finder) ask(addr string) (v view, err error) {
 	if err != nil {
 		return v, err
 	}
-	if isUnknown(reply.Err()) {
+	v, err = readShards(reply, addr, f.options.Access.TLS != nil)
+	if isUnknown(reply.Err()) || v.crowded {
 		if reply, err = c.Do("CLUSTER", "SLOTS"); err != nil {
 			return v, err
 		}
+		shards := v.shards
 		v, err = readSlots(reply, addr)
-	} else {
-		v, err = readShards(reply, addr, f.options.Access.TLS != nil)
+		v.markFailed(shards)
 	}
 	v.epoch = readEpoch(info)
 	return v, err
