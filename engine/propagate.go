@@ -66,7 +66,7 @@ func (c *Core) TellReplicas(args ...[]byte) {
 	c.flushUnit()
 }
 
-// Changed records n changes that were made by no command, and that Effect has sent to the sinks. Turn only.
+// Changed records n changes for the save rules. The sinks have them already. Turn only.
 func (c *Core) Changed(n int) {
 	c.assertHeld()
 	c.meter.dirty += int64(n)

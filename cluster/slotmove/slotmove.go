@@ -293,12 +293,24 @@ func (m *Mover) ended(j *job) {
 	}
 	m.log.At(level, "Slot migration %s finished. State: %s, Message: %s", j.what, j.state, message)
 	if !j.export {
-		m.parts.Space.Hide(j.list, false)
+		m.show(j.list)
 		if !m.parts.Space.Replica {
 			m.tellEnd(j)
 		}
 	}
 	m.parts.Busy()
+}
+
+// show shows hidden slots. Their keys count as changes again: a file that was saved in between does not have them.
+func (m *Mover) show(list []uint16) {
+	keys := 0
+	for _, slot := range list {
+		if m.parts.Space.Hides(slot) {
+			keys += m.parts.Space.StoredInSlot(slot)
+		}
+	}
+	m.parts.Space.Hide(list, false)
+	m.core.Changed(keys)
 }
 
 // tellEnd tells replicas and the log how an import ended.

@@ -309,7 +309,7 @@ func (m *Mover) takeOver(j *job) {
 		return
 	}
 	m.enter(j, importGranted)
-	m.parts.Space.Hide(j.list, false) // slotmove.T1
+	m.show(j.list) // slotmove.T1
 }
 
 // taken ends a move when its source knows of the claim, or the claim has fallen (slotmove.T4). Between only.
@@ -377,7 +377,7 @@ func (m *Mover) finish(ctx *command.Context) error {
 			m.dropAll(j.list)
 		}
 		m.enter(j, end)
-		m.parts.Space.Hide(j.list, false)
+		m.show(j.list)
 		ctx.Propagate(ctx.Args...)
 	}
 	return nil

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"spindle/tests/testkit"
+)
+
+// TestSaveInAMove: the target of a move and its replica save their data while keys come. The files have none of these
+// keys. After the hand-over the keys count as changes, so that the save rules write them. The target dies after the
+// next save that a rule begins, and has all keys.
+func TestSaveInAMove(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--appendonly", "no"}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	s := establish(t, from, to, 'a')
+	s.bring()
+	ends := []*testkit.Server{to, replica}
+	changes := func(n *testkit.Server) int64 { return n.InfoInt("persistence", "rdb_changes_since_last_save") }
+	for _, n := range ends {
+		testkit.Until(t, testkit.Slowly(patience), "the keys have come", func() error {
+			return testkit.Equal(n.InfoInt("replication", "master_repl_offset"),
+				to.InfoInt("replication", "master_repl_offset"))
+		})
+		n.Do("SAVE")
+		if got := changes(n); got != 0 {
+			t.Fatalf("%d changes after a save", got)
+		}
+	}
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	moved(t, to, "success")
+	keys := to.Do("DBSIZE").Int
+	for _, n := range ends {
+		testkit.Until(t, testkit.Slowly(patience), "the move is over", func() error { return movesOver(n) })
+		if got := changes(n); got < keys {
+			t.Errorf("%d changes are not saved, and no file has %d keys", got, keys)
+		}
+	}
+	to.Do("CONFIG", "SET", "save", "1 1")
+	testkit.Until(t, testkit.Slowly(patience), "a rule has saved", func() error {
+		f := to.Info("persistence")
+		return errors.Join(testkit.Equal(f["rdb_changes_since_last_save"], "0"),
+			testkit.Equal(f["rdb_bgsave_in_progress"], "0"))
+	})
+	to.Crashes()
+	to.Kill()
+	to.Restart()
+	if got := to.Do("DBSIZE").Int; got < keys-100 { // 100 of them were past their deadline
+		t.Errorf("%d keys are there after the crash, not %d", got, keys)
+	}
+}
