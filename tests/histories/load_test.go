@@ -22,8 +22,8 @@ type load struct {
 }
 
 // A tally has the writes of one connection, on keys that no other connection has: a counter, a register and a list.
-// The writes are the numbers 1, 2, 3 … in order. The numbers up to confirmed must survive. No number
-// after tried may appear.
+// The writes are the numbers 1, 2, 3 … in order. The numbers up to confirmed must survive. No number after tried may
+// appear.
 //
 // A client that has lost its connection begins a new tally. The server may still run what the old connection has sent.
 type tally struct {
