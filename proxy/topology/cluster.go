@@ -129,12 +129,15 @@ func (f *Finder) ask(addr string) (v view, err error) {
 	}
 	v, err = readShards(reply, addr, f.options.Access.TLS != nil)
 	if isUnknown(reply.Err()) || v.crowded {
-		if reply, err = c.Do("CLUSTER", "SLOTS"); err != nil {
-			return v, err
+		reply, broken := c.Do("CLUSTER", "SLOTS")
+		if broken != nil {
+			return v, broken
 		}
-		shards := v.shards
-		v, err = readSlots(reply, addr)
-		v.markFailed(shards)
+		if reply.Err() == nil || err != nil { // otherwise the proxy's user may not call it, and CLUSTER SHARDS has to do
+			shards := v.shards
+			v, err = readSlots(reply, addr)
+			v.markFailed(shards)
+		}
 	}
 	v.epoch = readEpoch(info)
 	return v, err

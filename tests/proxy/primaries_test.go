@@ -11,18 +11,20 @@ import (
 	"spindle/tests/testkit"
 )
 
-// TestShardWithTwoPrimaries: a replica is reset and gets slots. Then another primary dies, and its replica
-// takes over. CLUSTER SHARDS of some versions lacks slots in both cases. A Finder knows each slot's owner.
+// TestShardWithTwoPrimaries: a replica is reset and gets slots. Then another primary dies, and its replica takes over.
+// CLUSTER SHARDS of some versions lacks slots in both cases. A Finder knows each slot's owner. Where CLUSTER SHARDS has
+// all slots, that also holds for a user without the right to CLUSTER SLOTS.
 func TestShardWithTwoPrimaries(t *testing.T) {
 	for _, kind := range []string{testkit.Ours, testkit.Redis70, testkit.Redis74, testkit.Redis8, testkit.Valkey9} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			var nodes []*testkit.Server
-			for range 4 {
+			for i := range 4 {
 				spec := testkit.Kind(t, kind)
 				spec.Args = []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port",
 					strconv.Itoa(testkit.FreePort(t)), "--repl-diskless-sync-delay", "0"}
 				nodes = append(nodes, testkit.Launch(t, spec))
+				nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", i+1) // a change later would have to reach all before a primary dies
 			}
 			first, reset, dead, replica := nodes[0], nodes[1], nodes[2], nodes[3]
 			ok := func(s *testkit.Server, args ...any) {
@@ -47,10 +49,10 @@ func TestShardWithTwoPrimaries(t *testing.T) {
 					})
 				}
 			}
-			owned := func(from []*testkit.Server, owners ...*testkit.Server) {
+			owned := func(as topology.Access, from []*testkit.Server, owners ...*testkit.Server) {
 				t.Helper()
 				for _, s := range from {
-					f := topology.New(topology.Options{Seeds: []string{s.Addr}, Every: time.Hour})
+					f := topology.New(topology.Options{Seeds: []string{s.Addr}, Access: as, Every: time.Hour})
 					m := f.Current()
 					f.Close()
 					for i, slot := range []int{0, 5000, 10000, 16383} {
@@ -81,13 +83,19 @@ func TestShardWithTwoPrimaries(t *testing.T) {
 			sees("all nodes know each other", nodes, "cluster_known_nodes:4", "CLUSTER", "INFO")
 			ok(reset, "CLUSTER", "ADDSLOTSRANGE", 10000, 16383)
 			sees("all slots have an owner", nodes, "cluster_slots_ok:16384", "CLUSTER", "INFO")
-			owned(nodes, first, dead, reset, reset)
+			owned(topology.Access{}, nodes, first, dead, reset, reset)
 
 			dead.Kill()
 			living := []*testkit.Server{first, reset, replica}
 			sees("the replica takes over", living, fmt.Sprintf(`(int) 5000 (int) 9999 ["127.0.0.1" (int) %d`, replica.Port),
 				"CLUSTER", "SLOTS")
-			owned(living, first, replica, reset, reset)
+			owned(topology.Access{}, living, first, replica, reset, reset)
+			if kind == testkit.Ours || kind == testkit.Valkey9 {
+				for _, s := range living {
+					ok(s, "ACL", "SETUSER", "proxy", "on", ">secret", "+@all", "-cluster|slots")
+				}
+				owned(topology.Access{User: "proxy", Password: "secret"}, living, first, replica, reset, reset)
+			}
 		})
 	}
 }
