@@ -284,6 +284,8 @@ func TestSpoolUnderChange(t *testing.T) {
 				primary.Do("FLUSHALL")
 			}
 		case "failover":
+			// A replica says "up" until it notices that its link was killed.
+			primary.AwaitInfo(testkit.Slowly(spoolLimit), "replication", "connected_slaves", strconv.Itoa(len(nodes)-1))
 			for _, n := range nodes {
 				if n != primary {
 					up(t, n)
