@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"math"
+
 	"spindle/internal/invariant"
 	"spindle/protocol"
 )
@@ -284,11 +286,15 @@ func (c *conn) deliver(turn uint64, f *frame) {
 	c.written()
 }
 
+// noReply is after every place in a tail.
+var noReply = protocol.Mark{}.Moved(math.MaxInt)
+
 // before inserts a post of an earlier turn before the batch's reply.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	// There is no reply, or it was sent already.
+	// There is no reply, or it was sent already. This post may begin a new tail: later ones go after it.
 	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() {
+		c.batch = noReply
 		c.readMail(m)
 		return
 	}
