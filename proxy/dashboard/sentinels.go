@@ -265,8 +265,9 @@ func (d *Dashboard) failOverAt(ctx context.Context, m *model, g *store.Group, se
 	if refused != nil {
 		return refused
 	}
+	// While most Sentinels still name the old primary, watchPrimaries would give the group back to it.
 	for {
-		if d.dialer.look(ctx, server).Role == "primary" {
+		if d.dialer.look(ctx, server).Role == "primary" && d.askSentinels(ctx, m, g) != g.Primary {
 			return nil
 		}
 		if err := wait(ctx, 100*time.Millisecond); err != nil {

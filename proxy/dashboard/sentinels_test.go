@@ -163,3 +163,48 @@ func TestPriorityAfterAGivenUpPromotion(t *testing.T) {
 		t.Errorf("the server is told %v", got)
 	}
 }
+
+// TestPromotionStays: at first, only the Sentinel that has done the failover names the new primary. The old one still
+// counts itself as a primary. The promotion ends when most Sentinels know of it, so the group does not get its old
+// primary back. Clients would lose what they write there.
+func TestPromotionStays(t *testing.T) {
+	d := begin(t, patient)
+	old, next := fake(t, primaryOnly), fake(t, func(_ *fakeServer, words []string) string {
+		if strings.Join(words, " ") == "CONFIG GET replica-priority" {
+			return array("replica-priority", "100")
+		}
+		return ""
+	})
+	host, port, _ := net.SplitHostPort(next.address)
+	m := &model{sentinels: &store.Sentinels{Quorum: 2}}
+	for range 3 {
+		w := &watcher{watches: map[string]string{"m": old.address}, quorum: map[string]string{}}
+		asked := 0
+		m.sentinels.Addresses = append(m.sentinels.Addresses, fake(t, func(s *fakeServer, words []string) string {
+			switch words[1] {
+			case "REPLICAS":
+				return "*1\r\n" + array("ip", host, "port", port, "slave-priority", "1")
+			case "FAILOVER":
+				w.mu.Lock()
+				w.watches["m"] = next.address
+				w.mu.Unlock()
+			case "GET-MASTER-ADDR-BY-NAME":
+				w.mu.Lock()
+				if asked++; asked > 5 {
+					w.watches["m"] = next.address
+				}
+				w.mu.Unlock()
+			}
+			return w.reply(s, words)
+		}).address)
+	}
+	g := &store.Group{ID: "g", Primary: old.address, Master: "m",
+		Servers: []store.Server{{Address: old.address}, {Address: next.address}}}
+	if err := d.failOverAt(t.Context(), m, g, next.address); err != nil {
+		t.Fatal(err)
+	}
+	g.Primary = next.address
+	if back := d.primaryOf(t.Context(), m, g); back != "" {
+		t.Errorf("the group gets %s again, and not %s", back, next.address)
+	}
+}
