@@ -135,6 +135,32 @@ func TestPostsKeepTheOrderOfTurns(t *testing.T) {
 	})
 }
 
+// Posts keep their order if a batch of the same connection waits for its turn. They stay before its reply.
+func TestPostsDuringABatchKeepTheirOrder(t *testing.T) {
+	eachLink(t, func(t *testing.T, b Backend) {
+		for request, reply := range map[string]string{"SILENT": "", "PING": "+OK\r\n"} {
+			h := newTestHandler()
+			_, addr := serveHandler(t, h, Options{Backend: b})
+			p := dial(t, addr)
+			p.send(command("NAME", "me"))
+			p.expect("+OK\r\n")
+			me := h.named("me")
+			h.mu.Lock()
+			p.send(command(request))
+			testkit.Holds(time.Second, me.busy.Load)
+			var want strings.Builder
+			for i := range 3 * postPieces {
+				h.turn++
+				line := fmt.Sprintf("post %d\n", i)
+				me.c.Post(h.turn, []byte(line))
+				want.WriteString(line)
+			}
+			h.mu.Unlock()
+			p.expect(want.String() + reply)
+		}
+	})
+}
+
 func TestHeldConnectionResumes(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()

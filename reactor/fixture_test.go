@@ -37,6 +37,7 @@ import (
 //	FILL n                     n bytes of ordinary reply
 //	FAN                        replies +FAN and sends the next number to all receivers but the client, once a loop
 //	COUNT                      the next number, in eight digits: "#00000001\n"
+//	SILENT                     has no reply
 type testHandler struct {
 	mu     sync.Mutex
 	turn   uint64
@@ -236,6 +237,7 @@ func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request
 		b.Reply.Simple("FAN")
 	case "COUNT":
 		r.B = append(r.B, h.next()...)
+	case "SILENT":
 	default:
 		r.Error(fmt.Errorf("unknown command '%s'", q.Args[0]))
 	}

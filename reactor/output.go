@@ -39,6 +39,8 @@ type output struct {
 	held  int    // bytes covered by marks
 	gated bool   // it is in loop.gated
 
+	replied bool // the tail has the place of the last batch's reply
+
 	dirty     bool      // it is in loop.dirty
 	blocked   bool      // the socket is full; the backend watches it
 	softSince time.Time // when bytes passed the soft limit; zero: it is below
@@ -95,7 +97,7 @@ func (p *bufferPool) giveBack(b []byte) {
 // open makes the tail ready to be appended to.
 func (o *output) open(pool *bufferPool) *protocol.Reply {
 	if o.tail.B == nil {
-		o.tail.B = pool.lease()
+		o.tail.B, o.replied = pool.lease(), false
 	}
 	return &o.tail
 }

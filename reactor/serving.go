@@ -1,8 +1,6 @@
 package reactor
 
 import (
-	"math"
-
 	"spindle/internal/invariant"
 	"spindle/protocol"
 )
@@ -222,7 +220,7 @@ func (c *conn) run(requests []protocol.Request, bytes []byte, unread int, mayLea
 	}
 	reply := c.out.open(&l.replies)
 	reply.Chunks = c
-	c.batch = reply.Mark()
+	c.batch, c.out.replied = reply.Mark(), true
 	b := &l.batch
 	b.Session, b.Requests, b.Bytes, b.Reply, b.Unread = c.session, requests, bytes, reply, unread
 	b.Done, b.Turn, b.Level, b.NowMs, b.Soon = 0, 0, 0, 0, false
@@ -286,15 +284,11 @@ func (c *conn) deliver(turn uint64, f *frame) {
 	c.written()
 }
 
-// noReply is after every place in a tail.
-var noReply = protocol.Mark{}.Moved(math.MaxInt)
-
 // before inserts a post of an earlier turn before the batch's reply.
 func (c *conn) before(m *mail) {
 	tail := &c.out.tail
-	// There is no reply, or it was sent already. This post may begin a new tail: later ones go after it.
-	if tail.B == nil || tail.Since(c.batch) < 0 || m.kind == mailReply && m.reply.Full() {
-		c.batch = noReply
+	// There is no reply, or it has left the tail, which may have later bytes now.
+	if tail.B == nil || !c.out.replied || m.kind == mailReply && m.reply.Full() {
 		c.readMail(m)
 		return
 	}
