@@ -22,6 +22,12 @@ type Catalogue struct {
 // Errors: a name given twice, a row without a handler, an arity of 0, a key spec past the arity.
 func NewCatalogue(families ...Family) (*Catalogue, error) {
 	k := &Catalogue{}
+	n := 0
+	for _, f := range families {
+		n += len(f.Rows)
+	}
+	k.own.reserve(n)
+	k.rows = make([]*Spec, 0, n)
 	for _, f := range families {
 		rows := append([]Spec(nil), f.Rows...)
 		for i := range rows {
@@ -37,7 +43,6 @@ func NewCatalogue(families ...Family) (*Catalogue, error) {
 			if !k.own.add(row.Name, row) {
 				return nil, fmt.Errorf("command %q is declared twice", row.Name)
 			}
-			k.names.add(row.Name, row)
 			k.rows = append(k.rows, row)
 			for j := range row.Subs {
 				sub := &row.Subs[j]
@@ -54,6 +59,7 @@ func NewCatalogue(families ...Family) (*Catalogue, error) {
 			}
 		}
 	}
+	k.names = k.own // until Rename removes a name from it (command.I4)
 	return k, nil
 }
 

@@ -20,6 +20,7 @@ import (
 // command.I2. A row is reachable from its home slot without crossing an empty slot.
 // command.I3. Names of 16 bytes or less are equal exactly if word, last and size are equal. For names of up to 32
 // bytes, second and before must be equal, too. Longer names are compared whole.
+// command.I4. A copy of an index shares its slots, so a name is removed from the copy before one is added to it.
 type index struct {
 	slots []indexSlot
 	shift uint
@@ -107,16 +108,7 @@ func (x *index) add(name string, row *Spec) bool {
 	if x.find([]byte(name)) != nil {
 		return false
 	}
-	if 2*(x.size+1) > len(x.slots) {
-		old := x.slots
-		n := max(8, 2*len(old))
-		x.slots, x.shift = make([]indexSlot, n), uint(64-bits.Len(uint(n-1)))
-		for _, s := range old {
-			if s.row != nil {
-				x.insert(s)
-			}
-		}
-	}
+	x.reserve(x.size + 1)
 	folded := make([]byte, len(name))
 	for i := range folded {
 		folded[i] = ascii.Lower(name[i])
@@ -129,6 +121,24 @@ func (x *index) add(name string, row *Spec) bool {
 	x.insert(s)
 	x.size++
 	return true
+}
+
+// reserve makes room for n names in all.
+func (x *index) reserve(n int) {
+	if 2*n <= len(x.slots) {
+		return
+	}
+	old := x.slots
+	size := 8
+	for size < 2*n {
+		size *= 2
+	}
+	x.slots, x.shift = make([]indexSlot, size), uint(64-bits.Len(uint(size-1)))
+	for _, s := range old {
+		if s.row != nil {
+			x.insert(s)
+		}
+	}
 }
 
 func (x *index) insert(s indexSlot) {
@@ -147,7 +157,7 @@ func (x *index) remove(name string) bool {
 	if x.find([]byte(name)) == nil {
 		return false
 	}
-	old := x.slots
+	old := x.slots // command.I4
 	*x = index{}
 	for _, s := range old {
 		if s.row != nil && !ascii.EqualFold([]byte(name), s.name) {
