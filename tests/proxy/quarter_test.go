@@ -214,9 +214,11 @@ func probeEvery() time.Duration {
 // startWriters begins to write.
 func (s *shop) startWriters(rate, keys int) *writers {
 	w := &writers{rate: rate, keys: keys / (pipelining + probing), stop: make(chan struct{}), failed: map[string]int{}}
-	for i := range pipelining + probing {
+	for range pipelining + probing {
 		w.acknowledged = append(w.acknowledged, make([]int64, w.keys))
 		w.sent = append(w.sent, make([]int64, w.keys))
+	}
+	for i := range pipelining + probing {
 		w.running.Go(func() { w.write(s, i) })
 	}
 	return w
