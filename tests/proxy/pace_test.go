@@ -115,7 +115,7 @@ func TestSlowReaderBeforeOthers(t *testing.T) {
 	})
 	expect(t, other, "value", "GET", "{big}small")
 	p.AwaitLog(testkit.Slowly(time.Minute), "bytes unread")
-	if grown := p.RSS() - before; grown > 8*bigSize {
+	if grown := p.RSS() - before; grown > 8*bigSize && !testkit.Race {
 		t.Errorf("the proxy has grown by %d MB", grown>>20)
 	}
 	if _, err := io.Copy(io.Discard, c.Reader()); err != nil && !strings.Contains(err.Error(), "reset") {
