@@ -32,6 +32,9 @@ type Node struct {
 	NumSlots int
 	slotText []byte // the slots' text in nodes.conf; nil: not formatted since they changed
 
+	stranger bool  // it may not know this node: see meetAgain
+	metMs    int64 // of a stranger: when it was met last
+
 	CreatedMs      int64
 	PingSent       int64 // when the unanswered ping was sent; 0: none
 	PongReceived   int64

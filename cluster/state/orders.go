@@ -23,7 +23,7 @@ func (s *State) Meet(ip string, port, busPort int64) error {
 			return nil // a handshake is running
 		}
 	}
-	n := s.newNode("", bus.Handshake|bus.ToMeet)
+	n := s.newStranger(bus.ToMeet)
 	n.IP, n.BusPort = ip, int(busPort)
 	n.Port, n.TLSPort = s.ports(int(port), 0)
 	s.add(n)

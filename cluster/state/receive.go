@@ -171,6 +171,12 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 			sender.zoned = true
 		}
 	}
+	if m.Type == bus.Ping && l.Inbound { // see meetAgain
+		if l.pinged && sender != nil {
+			sender.stranger = false
+		}
+		l.pinged = true
+	}
 	if m.Type != bus.Pong {
 		s.answer(l, sender, m)
 	}
@@ -222,7 +228,7 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 		s.save(false)
 	}
 	if sender == nil && m.Type == bus.Meet && saneAddress(m.IP) {
-		n := s.newNode("", bus.Handshake)
+		n := s.newStranger(0)
 		n.IP = m.IP
 		if n.IP == "" {
 			n.IP = l.Peer

@@ -111,6 +111,7 @@ type Link struct {
 	Queued        func() int64
 	Handle        any // the driver's
 	closed, ready bool
+	pinged        bool // an inbound link has brought a ping
 	extends       bool // like Node.extends, while the link's node may be unknown
 	zoned         bool // like Node.zoned
 }

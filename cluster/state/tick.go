@@ -19,7 +19,9 @@ func (s *State) Tick() {
 		s.limit(n, n.Incoming)
 		if s.reconnect(n) {
 			i-- // it was removed
+			continue
 		}
+		s.meetAgain(n)
 	}
 	if s.iteration%10 == 0 {
 		s.pingOldest()
@@ -97,7 +99,7 @@ func (s *State) reconnect(n *Node) (gone bool) {
 	if n.is(bus.MaybeFailed) {
 		s.maybeFailed++
 	}
-	if n.is(bus.Handshake) && s.now-n.CreatedMs > max(s.Terms.NodeTimeout, 1000) {
+	if n.is(bus.Handshake) && s.now-n.CreatedMs > s.handshakeTimeout() {
 		s.remove(n)
 		return true
 	}
@@ -109,6 +111,26 @@ func (s *State) reconnect(n *Node) (gone bool) {
 		s.out.Dial(n.Link)
 	}
 	return false
+}
+
+// handshakeTimeout is how long a handshake may take, in ms.
+func (s *State) handshakeTimeout() int64 { return max(s.Terms.NodeTimeout, 1000) }
+
+// newStranger makes a node in handshake.
+func (s *State) newStranger(more bus.Flags) *Node {
+	n := s.newNode("", bus.Handshake|more)
+	n.stranger, n.metMs = true, s.now
+	return n
+}
+
+// meetAgain meets a node again that may not know this node, because its own end of the handshake may have timed out. A
+// node in handshake sends one ping on a link. A second ping shows that it knows this node.
+func (s *State) meetAgain(n *Node) {
+	if n.stranger && !n.is(bus.Handshake|bus.NoAddress) && n.Link != nil && n.Link.ready &&
+		s.now-n.metMs > s.handshakeTimeout() {
+		n.metMs = s.now
+		s.ping(n.Link, bus.Meet)
+	}
 }
 
 // pingOldest picks some random nodes and pings the one with the oldest pong.
