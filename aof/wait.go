@@ -50,8 +50,17 @@ func (l *Log) Sync(done func(why string)) {
 	case l.state == on:
 		l.w.syncAll(func(why string) { go l.parts.Core.Do(func() { done(why) }) })
 	default:
-		done(cmp.Or(l.w.refusal(), "its first base is not written yet"))
+		done(l.Lacks())
 	}
+}
+
+// Lacks returns why the files do not hold the data set, while the log waits for its first base. It returns "" for any
+// other log. Turn only.
+func (l *Log) Lacks() string {
+	if l.state != waiting || l.backup.own {
+		return ""
+	}
+	return cmp.Or(l.w.refusal(), "its first base is not written yet")
 }
 
 // awaitFirst asks the writer for news when the writes of the first waiting client are on disk.

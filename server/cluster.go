@@ -71,7 +71,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Log: in.log, Dial: in.dialPrimary, Source: in.storage.Follow.Source.Get, Login: in.storage.Follow.Login,
 		Patience: in.storage.Feed.Patience, Hold: in.clustering.ManualPatience, Output: in.storage.Feed.OutputMost,
 		Newest: in.storage.Save.Version.Get, Busy: in.threads.Count, Sync: in.set.AOF.Sync,
-		Acked: in.set.Feed.AwaitAcks})
+		Lacks: in.set.AOF.Lacks, Acked: in.set.Feed.AwaitAcks})
 	in.figures.Links, in.set.Feed.Peers = in.cluster.LinkBytes, in.cluster.Replicas
 	in.core.RouteBy(&in.slots, in.set.Feed.Replicas)
 	in.hub.Bus, in.hub.Sent = in.cluster, in.core.CountShardMessage

@@ -47,6 +47,11 @@ func errMoving(slot uint16) error {
 func errNodeName(name []byte) error    { return protocol.Errorf("ERR", "Invalid node name: %s", name) }
 func errNodeUnknown(name []byte) error { return protocol.Errorf("ERR", "Unknown node name: %s", name) }
 
+// errNoBase refuses a move to a node whose log waits for its first base.
+func errNoBase(why string) *protocol.Error {
+	return protocol.Errorf("ERR", "The append-only file of the target cannot be written: %s", why)
+}
+
 // errNotOfMoves refuses a message of the protocol to a client that belongs to no move.
 func errNotOfMoves(message string) error {
 	return protocol.Errorf("ERR", "CLUSTER SYNCSLOTS %s should only be used by slot migration clients", message)

@@ -66,6 +66,8 @@ type Parts struct {
 	// Sync has the disk take everything in the log. done is called in this turn or a later one. why is "" if it has, or
 	// if no log is kept.
 	Sync func(done func(why string))
+	// Lacks returns why the log cannot have the data set on disk, as long as it waits for its first base. "" if it can.
+	Lacks func() (why string)
 	// Acked calls done, in this turn or a later one, when level replicas have all data of now. ok is false if too few
 	// have them in time.
 	Acked func(level int, done func(ok bool))

@@ -137,6 +137,8 @@ type node struct {
 	slow    bool             // the log's disk is
 	acked   []int            // numbers of replicas that the mover has waited for
 	lacking bool             // replicas do not have the keys
+	lacks   string           // the log's files do not hold the data set, for this reason
+	patient time.Duration    // repl-timeout
 }
 
 func newNode(t testing.TB) *node {
@@ -152,12 +154,13 @@ func newNode(t testing.TB) *node {
 	common.Rows()
 	moves.Rows()
 	common.MaxBulk = &setting.Int{}
-	n := &node{t: t, cluster: newCluster()}
+	n := &node{t: t, cluster: newCluster(), patient: time.Hour}
 	n.Core = engine.New(engine.Parts{Space: space, Clients: client.NewRegistry(), Settings: settings, Common: common,
 		Whole: &command.Whole{}})
 	n.mover = New(Parts{Core: n.Core, Space: space, Cluster: n.cluster, Settings: moves, Log: logging.New(io.Discard),
 		Dial: n.cluster.dial, Source: func() string { return "" }, Login: func() (string, string) { return "", "" },
-		Patience: func() time.Duration { return time.Hour }, Hold: func() time.Duration { return time.Hour },
+		Patience: func() time.Duration { return n.patient }, Hold: func() time.Duration { return time.Hour },
+		Lacks:  func() string { return n.lacks },
 		Output: func() int64 { return 0 }, Newest: func() bgsave.Version { return 0 }, Busy: func() {},
 		Sync: func(done func(why string)) {
 			if n.synced = done; !n.slow {
@@ -462,5 +465,34 @@ func TestHandOverWaitsForReplicas(t *testing.T) {
 				t.Errorf("lacking %t: the move's state is %s", lacking, j.state)
 			}
 		})
+	}
+}
+
+// TestMoveWaitsForTheBase: the target's log waits for its first base. The move begins when the base is there. If it
+// comes too late, the move is refused.
+func TestMoveWaitsForTheBase(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		n := newNode(t)
+		n.lacks = "its first base is not written yet"
+		if late {
+			n.patient = time.Millisecond
+		}
+		source, c := n.arrive()
+		begun := func() (begun bool) {
+			n.Do(func() { begun = len(n.mover.jobs) > 0 })
+			return begun
+		}
+		n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+n.cluster.other.ID+" NAME "+strings.Repeat("a", nameBytes)+
+			" SLOTSRANGE 0 16000")
+		if begun() {
+			t.Fatal("the move has begun without a base")
+		}
+		if !late {
+			n.Do(func() { n.lacks = "" })
+		}
+		testkit.Await(t, time.Minute, "the move begins, or is refused", c.hasResumed)
+		if begun() == late {
+			t.Errorf("late %t: the move has begun: %t", late, begun())
+		}
 	}
 }

@@ -84,8 +84,8 @@ func (m *Mover) establish(ctx *command.Context) error {
 		if err := m.refuses(j.name, j.source, j.ranges); err != nil {
 			return err
 		}
-		if left := m.leftovers(j.list); len(left) > 0 {
-			m.awaitEmpty(ctx, left)
+		if left := m.leftovers(j.list); len(left) > 0 || m.parts.Lacks() != "" {
+			m.awaitReady(ctx, left)
 			return nil
 		}
 		j.target, j.cl, j.heardMs = m.parts.Cluster.Me(), ctx.Client, m.core.SteadyMs()
@@ -147,19 +147,37 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 	return left
 }
 
-// awaitEmpty removes the keys of slots that this node does not own, and then asks the client's ESTABLISH again.
-func (m *Mover) awaitEmpty(ctx *command.Context, left []uint16) {
+// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Then it asks
+// the client's ESTABLISH again. The source waits for repl-timeout: without a base after half of it, ESTABLISH is
+// refused.
+func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
-	ctx.Core.Block(ctx, command.Wait{Busy: true, Retry: m.establish, Left: func() { waits = false }})
+	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
+		Retry: func(ctx *command.Context) error {
+			if why := m.parts.Lacks(); why != "" {
+				return errNoBase(why)
+			}
+			return m.establish(ctx)
+		}})
+	until := time.Now().Add(m.parts.Patience() / 2)
 	go func() {
 		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
-		m.core.Do(func() {
-			if waits {
-				m.core.Wake(cl)
+		for again := true; again; {
+			m.core.Do(func() {
+				again = waits && m.parts.Lacks() != "" && time.Now().Before(until)
+				if waits && !again {
+					m.core.Wake(cl)
+				}
+			})
+			if again {
+				time.Sleep(baseLook)
 			}
-		})
+		}
 	}()
 }
+
+// baseLook is the time from one look for the log's first base to the next.
+const baseLook = 50 * time.Millisecond
 
 // drop removes the keys of slots in slices of turns, as long as may allows it. Not in a turn.
 func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -52,5 +54,37 @@ func TestSaveInAMove(t *testing.T) {
 	to.Restart()
 	if got := to.Do("DBSIZE").Int; got < keys-100 { // 100 of them were past their deadline
 		t.Errorf("%d keys are there after the crash, not %d", got, keys)
+	}
+}
+
+// TestImportBeforeTheFirstBase: a node is told to keep a log, and then to take slots, before the log's first base is
+// written. The move begins when the base is there, and succeeds.
+func TestImportBeforeTheFirstBase(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--appendonly", "no"}, testkit.Ours, testkit.Ours)
+	from, to := nodes[0], nodes[1]
+	for _, n := range []*testkit.Server{to, from} {
+		n.Do("CLUSTER", "SETSLOT", 16383, "NODE", to.Do("CLUSTER", "MYID").Text)
+	}
+	const owned = "{kept3769}" // in slot 16383
+	for i := range 20 {
+		testkit.Until(t, testkit.Slowly(patience), "the target serves its slot", func() error {
+			v, err := to.Ask("SET", owned+strconv.Itoa(i), "v")
+			return errors.Join(err, v.Err())
+		})
+	}
+	from.Do("SET", "key", "value")
+	to.Do("CONFIG", "SET", "rdb-key-save-delay", 50_000) // the base takes a second
+	to.Do("CONFIG", "SET", "appendonly", "yes")
+	to.Do("CLUSTER", "MIGRATION", "IMPORT", 0, 16382)
+	testkit.Until(t, testkit.Slowly(patience), "the task is over", func() error {
+		task := to.Do("CLUSTER", "MIGRATION", "STATUS", "ALL").Elems[0].String()
+		if strings.Contains(task, "failed") {
+			t.Fatal(task)
+		}
+		return testkit.Equal(strings.Contains(task, "completed"), true)
+	})
+	if v := to.Do("GET", "key"); v.Text != "value" {
+		t.Errorf("the key is %+v", v)
 	}
 }
