@@ -92,7 +92,7 @@ func (h *host) startMirror(p *Proxy) (*mirror, error) {
 		return nil, nil
 	}
 	m := &mirror{p: p, wake: make(chan struct{}, 1), links: map[string]*mirrorLink{}}
-	m.access = topology.Access{User: own.MirrorUser.Get(), Password: own.MirrorPassword.Get(), TLS: p.tls()}
+	m.access = topology.Access{User: own.MirrorUser.Get(), Password: own.MirrorPassword.Get(), TLS: p.tls}
 	m.finder = topology.New(topology.Options{Seeds: own.MirrorCluster.Get(), Access: m.access,
 		Every: time.Duration(own.Refresh.Get()) * time.Millisecond, Log: h.log})
 	for _, s := range m.finder.Current().Shards {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"crypto/tls"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"spindle/internal/config"
@@ -129,7 +129,7 @@ var (
 
 // serve serves until a signal ends the proxy.
 func (h *host) serve(begun *process.Begun) error {
-	certificates := tlsconfig.Current{
+	certificates := &tlsconfig.Current{
 		Settings: &h.tls, Begins: func() {}, Warn: func(err error) { h.log.Warning("%s", err) },
 		Wanted: func() bool { return h.sockets.TLSPort.Get() != 0 || h.own.TLS.Get() },
 	}
@@ -141,7 +141,7 @@ func (h *host) serve(begun *process.Begun) error {
 	if err != nil {
 		h.log.Warning("reactor-backend %s cannot be had: %s. %s serves instead.", h.backend.Get(), err, backend)
 	}
-	p, err := h.makeProxy(&certificates)
+	p, err := h.makeProxy(certificates)
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,10 @@ func (h *host) serve(begun *process.Begun) error {
 			return err
 		}
 	}
-	r.Serve()
 	stopped := make(chan struct{})
 	defer close(stopped)
+	h.followTLS(certificates, r, stopped)
+	r.Serve()
 	go p.renew(stopped)
 	go p.followCommands(stopped)
 	if err := p.showFigures(h.own.Admin.Get(), stopped); err != nil {
@@ -205,11 +206,25 @@ func (h *host) serve(begun *process.Begun) error {
 	return err
 }
 
+// followTLS has later handshakes use the certificates of a CONFIG SET, and those of changed files. r does not serve
+// yet.
+func (h *host) followTLS(c *tlsconfig.Current, r *reactor.Reactor, stop <-chan struct{}) {
+	var reading sync.Mutex
+	watch := &tlsconfig.Watch{
+		Current: c, Use: r.SetTLS, Log: func(text string) { h.log.Notice("%s", text) },
+		Do: func(f func()) { reading.Lock(); defer reading.Unlock(); f() },
+	}
+	h.registry.OnChange(func() (err error) {
+		watch.Do(func() { err = c.Renew(r.SetTLS) })
+		return err
+	}, tlsconfig.Reread()...)
+	go watch.Run(stop)
+}
+
 // makeProxy finds the shards and reads their commands. It waits until one answers.
 func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 	p := &Proxy{settings: &h.own, log: h.log, workers: map[protocol.Loop]*worker{},
 		mapChanged: make(chan struct{}, 1), started: time.Now(), registry: h.registry, chance: rand.IntN,
-		tls:   func() *tls.Config { return nil },
 		cache: newHotCache(&h.own), rewriter: &config.Rewriter{Registry: h.registry, File: h.config.File, Log: h.log}}
 	h.registry.Follow(p.cache.voidAll, "proxy-cache-size")
 	h.registry.Follow(p.setDetours, "proxy-rule")
@@ -217,7 +232,7 @@ func (h *host) makeProxy(certificates *tlsconfig.Current) (*Proxy, error) {
 	if h.own.TLS.Get() {
 		p.tls = certificates.Client
 	}
-	p.access = topology.Access{User: h.own.User.Get(), Password: h.own.Password.Get(), TLS: p.tls()}
+	p.access = topology.Access{User: h.own.User.Get(), Password: h.own.Password.Get(), TLS: p.tls}
 	if err := h.findShards(p); err != nil {
 		return nil, err
 	}

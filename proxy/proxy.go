@@ -42,7 +42,7 @@ type Proxy struct {
 	states   atomic.Pointer[slotStates] // of a product whose slots may move; nil: none do
 	reactor  *reactor.Reactor
 	workers  map[protocol.Loop]*worker
-	tls      func() *tls.Config // for connections to shards; nil result: bare
+	tls      func() *tls.Config // for connections to shards; nil: bare
 	commands atomic.Pointer[route.Table]
 	detours  atomic.Pointer[detours] // nil: no rule has sent keys elsewhere yet
 	marked   map[string]string       // of the shards whose commands were read; of the goroutine that reads them
@@ -88,7 +88,12 @@ func (p *Proxy) table() *route.Table { return p.commands.Load() }
 // guest is the identity of a client that has given no user.
 func (p *Proxy) guest() identity { return identity{} }
 
-func (p *Proxy) shardTLS() *tls.Config { return p.tls() }
+func (p *Proxy) shardTLS() *tls.Config {
+	if p.tls == nil {
+		return nil
+	}
+	return p.tls()
+}
 
 // attach gives the proxy its reactor, whose loops do not run yet.
 func (p *Proxy) attach(r *reactor.Reactor) error {

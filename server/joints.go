@@ -125,7 +125,7 @@ func (in *instance) networkPart() *part.Part {
 // tlsPart has the certificates of all connections.
 func (in *instance) tlsPart() *part.Part {
 	return &part.Part{Name: "TLS", Rows: in.tls.Rows(), Join: func(p *part.Part) error {
-		renew := func() error { return in.listening.renewTLS(&in.certificates) }
+		renew := func() error { return in.certificates.Renew(in.listening.reactor.SetTLS) }
 		p.Follows = []part.Follow{
 			{Try: renew, Names: tlsconfig.Reread()},
 			{Try: func() error {

@@ -7,7 +7,6 @@ import (
 
 	"spindle/internal/logging"
 	"spindle/internal/setting"
-	"spindle/internal/tlsconfig"
 	"spindle/reactor"
 )
 
@@ -15,9 +14,6 @@ var (
 	errNoPort    = errors.New("Unable to listen on this port. Check server logs.")
 	errNoAddress = errors.New("Failed to bind to specified addresses.")
 )
-
-// errTLS is the error that clients get when TLS cannot be configured. The log has the cause.
-var errTLS = errors.New("Unable to update TLS configuration. Check server logs.")
 
 // A listening has the addresses for clients.
 type listening struct {
@@ -92,16 +88,4 @@ func (l *listening) await(pairs []setting.Pair, done func()) bool {
 		done()
 	}()
 	return true
-}
-
-// renewTLS reads the certificates, for handshakes that begin later.
-func (l *listening) renewTLS(c *tlsconfig.Current) error {
-	server, err := c.Load()
-	if err != nil {
-		return errTLS
-	}
-	if server != nil {
-		l.reactor.SetTLS(server)
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync/atomic"
 )
@@ -45,6 +46,21 @@ func (c *Current) Load() (*tls.Config, error) {
 	return configs.Server, nil
 }
 
+// errRenew is the error that clients get when TLS cannot be configured. The log has the cause.
+var errRenew = errors.New("Unable to update TLS configuration. Check server logs.")
+
+// Renew reads the certificates again after a CONFIG SET. use makes them the configuration for clients.
+func (c *Current) Renew(use func(server *tls.Config)) error {
+	server, err := c.Load()
+	if err != nil {
+		return errRenew
+	}
+	if server != nil {
+		use(server)
+	}
+	return nil
+}
+
 // install makes configs the configurations of later handshakes.
 func (c *Current) install(configs *Configs) {
 	if c.Settings.Replication.Get() {
@@ -62,10 +78,10 @@ func (c *Current) install(configs *Configs) {
 	c.ends.Store(&configs.Ends)
 }
 
-// Client returns the configuration of connections that a proxy opens to its shards. Load must come first.
+// Client returns the configuration of connections that a proxy or a dashboard opens to servers. Load must come first.
 func (c *Current) Client() *tls.Config { return c.client.Load() }
 
-// Admin returns the configuration of the admin address. Load must come before its first handshake.
+// Admin returns the configuration of the admin address, and of a dashboard. Load must come before its first handshake.
 func (c *Current) Admin() *tls.Config {
 	return &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		current := c.admin.Load()

@@ -7,11 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 )
 
 // A Watch reads the certificates again when their files have changed, for tls-auto-reload-interval.
 //
-// Owner: Tick is for the turn. It starts a goroutine that reads, at most one at a time.
+// Owner: Tick is for the turn, or for Run. It starts a goroutine that reads, at most one at a time.
 type Watch struct {
 	Current *Current
 	Use     func(server *tls.Config) // makes it the configuration of later handshakes
@@ -33,6 +34,18 @@ func (w *Watch) Tick(nowMs int64) {
 	case nowMs >= w.next && !w.busy.Swap(true):
 		w.next = nowMs + interval
 		go w.look()
+	}
+}
+
+// Run is for a process without turns: it calls Tick each second, until stop is closed.
+func (w *Watch) Run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-time.After(time.Second):
+			w.Tick(now.UnixMilli())
+		}
 	}
 }
 

@@ -120,18 +120,14 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	if err != nil {
 		return nil, err
 	}
-	var secure, toServers *tls.Config
-	if s.TLS.Get() || s.ServerTLS.Get() {
-		configs, err := tlsconfig.Build(&s.tls)
-		if err != nil {
-			return nil, err
-		}
-		if s.TLS.Get() {
-			secure = configs.Server
-		}
-		if s.ServerTLS.Get() {
-			toServers = configs.Client
-		}
+	certificates := &tlsconfig.Current{Settings: &s.tls, Warn: func(err error) { log.Warning("%s", err) },
+		Wanted: func() bool { return s.TLS.Get() || s.ServerTLS.Get() }}
+	if _, err := certificates.Load(); err != nil {
+		return nil, err
+	}
+	var toServers func() *tls.Config
+	if s.ServerTLS.Get() {
+		toServers = certificates.Client
 	}
 	listener, err := s.listen()
 	if err != nil {
@@ -144,8 +140,8 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 		self: store.Leader{ID: hex.EncodeToString(id), URL: s.url(listener.Addr())}, woken: make(chan struct{}, 1),
 		dialer: dialer{user: s.ServerUser.Get(), password: s.ServerPassword.Get(), sentinel: s.SentinelPassword.Get(),
 			tls: toServers, timeout: time.Duration(s.ServerTimeoutMs.Get()) * time.Millisecond}}
-	if secure != nil {
-		listener = tls.NewListener(listener, secure)
+	if s.TLS.Get() {
+		listener = tls.NewListener(listener, certificates.Admin())
 	}
 	d.http = http.Server{
 		Handler: d.handler(), MaxHeaderBytes: 64 << 10, ReadHeaderTimeout: 10 * time.Second,
@@ -158,6 +154,9 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 		}
 	}()
 	go d.campaign(ctx)
+	watch := &tlsconfig.Watch{Current: certificates, Use: func(*tls.Config) {}, Do: func(f func()) { f() },
+		Log: func(text string) { log.Notice("%s", text) }}
+	go watch.Run(ctx.Done())
 	log.Notice("spindle %s as a dashboard on %s: %s, prefix %s", version.Spindle, d.self.URL, opened, d.prefix)
 	return d, nil
 }

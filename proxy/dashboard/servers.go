@@ -19,8 +19,8 @@ import (
 // A dialer connects to data servers and Sentinels.
 type dialer struct {
 	user, password string
-	sentinel       string      // the password of Sentinels
-	tls            *tls.Config // nil means no TLS
+	sentinel       string             // the password of Sentinels
+	tls            func() *tls.Config // nil means no TLS
 	timeout        time.Duration
 }
 
@@ -55,7 +55,7 @@ func (d *dialer) dial(ctx context.Context, address, user, password string) (*lin
 		return nil, fmt.Errorf("%s: %s", address, reason.Of(err))
 	}
 	if d.tls != nil {
-		config := d.tls.Clone()
+		config := d.tls().Clone()
 		if host, _, err := net.SplitHostPort(address); err == nil && config.ServerName == "" {
 			config.ServerName = host
 		}

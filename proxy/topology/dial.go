@@ -11,10 +11,10 @@ import (
 
 // Access configures how a Finder connects to servers.
 type Access struct {
-	User     string // "" means the default user
-	Password string // "" means that none is sent
-	TLS      *tls.Config
-	Timeout  time.Duration // the time limit of a connection, and of each reply; 0 means 2 s
+	User     string             // "" means the default user
+	Password string             // "" means that none is sent
+	TLS      func() *tls.Config // the configuration of a handshake; nil means bare connections
+	Timeout  time.Duration      // the time limit of a connection, and of each reply; 0 means 2 s
 }
 
 const usualTimeout = 2 * time.Second
@@ -29,7 +29,7 @@ func (a Access) Dial(addr string) (*respclient.Client, error) {
 		return nil, err
 	}
 	if a.TLS != nil {
-		config := a.TLS
+		config := a.TLS()
 		if config.ServerName == "" && !config.InsecureSkipVerify {
 			config = config.Clone()
 			config.ServerName = hostOf(addr)

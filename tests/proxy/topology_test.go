@@ -176,7 +176,8 @@ func TestFinderHasPasswordAndTLS(t *testing.T) {
 	s.Do("ACL", "SETUSER", "finder", "on", ">secret", "+cluster|shards", "+cluster|slots", "+cluster|info")
 	find := func(user, password string, config *tls.Config) int {
 		f := topology.New(topology.Options{Seeds: []string{fmt.Sprint("127.0.0.1:", port)}, Every: time.Hour,
-			Access: topology.Access{User: user, Password: password, TLS: config, Timeout: testkit.Slowly(5 * time.Second)}})
+			Access: topology.Access{User: user, Password: password,
+				TLS: func() *tls.Config { return config }, Timeout: testkit.Slowly(5 * time.Second)}})
 		defer f.Close()
 		m := f.Current()
 		if len(m.Shards) > 0 && m.Shards[0].Primary != fmt.Sprint("127.0.0.1:", port) {
