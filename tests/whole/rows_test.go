@@ -108,8 +108,16 @@ func lookAtSteps(c *cell, s *testkit.Server) (state, string) {
 		return whole, detail
 	case count == "" && length == 0 && mark == "":
 		return absent, detail
+	case count == n && length == 0 && mark == n && u.sortedNothing():
+		return absent, detail // the list to sort was removed before
 	}
 	return torn, detail
+}
+
+// sortedNothing reports whether the unit is a transaction whose SORT found no list.
+func (u *unit) sortedNothing() bool {
+	e := u.reply.Elems
+	return len(e) == 3 && e[1].Kind == ':' && e[1].Int == 0
 }
 
 // payload returns the DUMP payload of a hash with this number of fields. It is made once per serverSet.
