@@ -2,7 +2,9 @@ package topology
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,9 +80,10 @@ func (f *Finder) Doubt(addr string) {
 // refresh asks the nodes one by one, until one returns a view of the cluster that the chart accepts.
 func (f *Finder) refresh() {
 	f.mu.Lock()
-	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, f.doubted, rand.Shuffle)
+	nodes := inOrder(f.options.Seeds, f.chart.now, f.hint, f.doubted, f.trouble, rand.Shuffle)
 	f.hint, f.doubted = "", ""
 	f.mu.Unlock()
+	maps.DeleteFunc(f.trouble, func(addr, _ string) bool { return !slices.Contains(nodes, addr) })
 	for _, addr := range nodes {
 		if f.ended() {
 			return
@@ -149,17 +152,26 @@ func isUnknown(err error) bool {
 	return errors.As(err, &reply) && strings.Contains(strings.ToLower(string(reply)), "unknown subcommand")
 }
 
-// inOrder lists the nodes to ask: hint first, then primaries, seeds and replicas, each in random order. The doubted
-// node is the last one.
-func inOrder(seeds []string, m *Map, hint, doubted string, shuffle func(n int, swap func(i, j int))) (nodes []string) {
+// inOrder lists the nodes to ask: hint first, then primaries, seeds and replicas, each in random order. Nodes that were
+// in trouble when they were last asked come after these, because a dead one may cost the whole time limit. The first
+// such node keeps its place: it may be well again. The doubted node is the last one.
+func inOrder(seeds []string, m *Map, hint, doubted string, bad trouble, shuffle func(n int, swap func(i, j int))) (
+	nodes []string) {
 	seen := map[string]bool{"": true, doubted: true}
+	var troubled []string
+	again := false
 	add := func(some []string) {
 		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		for _, addr := range some {
-			if !seen[addr] {
-				seen[addr] = true
+			switch {
+			case seen[addr]:
+			case bad[addr] != "" && addr != hint && again:
+				troubled = append(troubled, addr)
+			default:
+				again = again || bad[addr] != "" && addr != hint
 				nodes = append(nodes, addr)
 			}
+			seen[addr] = true
 		}
 	}
 	add([]string{hint})
@@ -179,6 +191,7 @@ func inOrder(seeds []string, m *Map, hint, doubted string, shuffle func(n int, s
 	add(primaries)
 	add(append([]string{}, seeds...))
 	add(replicas)
+	nodes = append(nodes, troubled...)
 	if doubted != "" {
 		nodes = append(nodes, doubted)
 	}

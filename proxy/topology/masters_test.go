@@ -207,13 +207,16 @@ func TestOrder(t *testing.T) {
 		seeds         []string
 		m             *Map
 		hint, doubted string
+		bad           trouble
 		want          string
 	}{
-		{[]string{"s1", "p1"}, m, "h", "", "[h p1 p3 s1 r1 p2]"},
-		{[]string{"s1", "s2"}, nil, "", "", "[s1 s2]"},
-		{[]string{"s1", "p1"}, m, "", "p1", "[p3 s1 r1 p2 p1]"},
+		{[]string{"s1", "p1"}, m, "h", "", nil, "[h p1 p3 s1 r1 p2]"},
+		{[]string{"s1", "s2"}, nil, "", "", nil, "[s1 s2]"},
+		{[]string{"s1", "p1"}, m, "", "p1", nil, "[p3 s1 r1 p2 p1]"},
+		{[]string{"s1", "p1"}, m, "h", "p3", trouble{"h": "x", "p1": "x", "p3": "x", "s1": "x", "r1": "x"},
+			"[h p1 p2 s1 r1 p3]"},
 	} {
-		if got := fmt.Sprint(inOrder(c.seeds, c.m, c.hint, c.doubted, none)); got != c.want {
+		if got := fmt.Sprint(inOrder(c.seeds, c.m, c.hint, c.doubted, c.bad, none)); got != c.want {
 			t.Errorf("%v; want %s", got, c.want)
 		}
 	}
