@@ -28,8 +28,12 @@ import (
 // A watch reads the revision 20 times a second. There is no history: a watch from an old revision begins with a Reset.
 type Folder struct{ dir string }
 
-// poll is the interval at which a watch reads the revision.
-const poll = 50 * time.Millisecond
+// poll is the interval at which a watch reads the revision. At every fourth time the watch takes the lock first, which
+// ends lapsed leases and completes a commit under way.
+const (
+	poll      = 50 * time.Millisecond
+	tidyPolls = 4
+)
 
 // lockWait is the time limit for getting the lock. Tests raise it.
 var lockWait = 5 * time.Second
@@ -428,12 +432,13 @@ func (f *Folder) Watch(ctx context.Context, prefix string, from int64) <-chan Ch
 func (f *Folder) stream(ctx context.Context, _ string, from int64, heard func(), _ func([]Entry, int64)) error {
 	ticks := time.NewTicker(poll)
 	defer ticks.Stop()
-	for {
-		var revision int64
-		err := f.locked(ctx, func() (err error) {
-			revision, err = f.revision()
-			return err
-		})
+	for n := 0; ; n++ {
+		if n%tidyPolls == 0 {
+			if err := f.locked(ctx, func() error { return nil }); err != nil {
+				return err
+			}
+		}
+		revision, err := f.revision() // a commit writes it last, as a whole
 		if err != nil {
 			return err
 		}
