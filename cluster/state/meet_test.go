@@ -46,3 +46,35 @@ func TestHalfHandshake(t *testing.T) {
 		}
 	}
 }
+
+// TestForgottenNodeStaysOut: a node is forgotten before it knows that the other one knows it. It meets the other one
+// again by itself, and stays out for longer than the ban. An operator's CLUSTER MEET lets it in.
+func TestForgottenNodeStaysOut(t *testing.T) {
+	for _, forgetful := range []int{0, 1} {
+		w := newSimulation(1, 2, nil)
+		h, forgotten := w.hosts[forgetful], w.hosts[1-forgetful]
+		meet := func(from *host, to int) {
+			from.do(func() {
+				if err := from.s.Meet(ip(to), 7000, 17000); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		meet(w.hosts[1], 0)
+		w.run(500)
+		h.do(func() {
+			if err := h.s.Forget(forgotten.s.me.ID); err != nil {
+				t.Fatal(err)
+			}
+		})
+		w.run(2 * 1000 * h.terms().ForgetSeconds)
+		if h.known() != 1 || forgotten.known() != 2 {
+			t.Errorf("host %d forgets: it knows %d nodes, and the other one %d", forgetful, h.known(), forgotten.known())
+		}
+		meet(forgotten, forgetful)
+		w.run(simulationTimeout)
+		if h.known() != 2 {
+			t.Errorf("host %d forgets: it does not know a node that an operator has let in", forgetful)
+		}
+	}
+}

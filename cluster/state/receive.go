@@ -227,7 +227,7 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 		s.Changed = true
 		s.save(false)
 	}
-	if sender == nil && m.Type == bus.Meet && saneAddress(m.IP) {
+	if sender == nil && m.Type == bus.Meet && saneAddress(m.IP) && !s.keepsOut(l, m) {
 		n := s.newStranger(0)
 		n.IP = m.IP
 		if n.IP == "" {
@@ -240,6 +240,16 @@ func (s *State) answer(l *Link, sender *Node, m *bus.Message) {
 		s.takeGossip(l, m) // a peer that sends MEET is trusted
 	}
 	s.ping(l, bus.Pong)
+}
+
+// keepsOut reports whether a MEET comes from a forgotten node that meets this one again by itself (meetAgain). It then
+// stays out for longer. An operator's MEET is the first message of its link, and always counts.
+func (s *State) keepsOut(l *Link, m *bus.Message) bool {
+	if !l.pinged || !s.forgotten(m.Sender) {
+		return false
+	}
+	s.black[m.Sender] = s.now/1000 + s.Terms.ForgetSeconds
+	return true
 }
 
 // identify checks that the peer of a dialled link is the expected node. It reports whether the link stays open.
