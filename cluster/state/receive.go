@@ -248,7 +248,7 @@ func (s *State) keepsOut(l *Link, m *bus.Message) bool {
 	if !l.pinged || !s.forgotten(m.Sender) {
 		return false
 	}
-	s.black[m.Sender] = s.now/1000 + s.Terms.ForgetSeconds
+	s.black[m.Sender] = max(s.black[m.Sender], s.now/1000+s.Terms.ForgetSeconds)
 	return true
 }
 
