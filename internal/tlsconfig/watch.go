@@ -16,7 +16,7 @@ import (
 type Watch struct {
 	Current *Current
 	Use     func(server *tls.Config) // makes it the configuration of later handshakes
-	Do      func(func())             // takes a turn
+	Do      func(func())             // takes a turn, or a lock that CONFIG SET takes too
 	Log     func(text string)
 
 	next int64       // Unix ms: the earliest time of the next look

@@ -28,8 +28,8 @@ import (
 // A watch reads the revision 20 times a second. There is no history: a watch from an old revision begins with a Reset.
 type Folder struct{ dir string }
 
-// poll is the interval at which a watch reads the revision. At every fourth time the watch takes the lock first, which
-// ends lapsed leases and completes a commit under way.
+// poll is the interval at which a watch reads the revision. Before every fourth reading it takes the lock, which ends
+// lapsed leases and completes a commit under way.
 const (
 	poll      = 50 * time.Millisecond
 	tidyPolls = 4

@@ -159,16 +159,17 @@ func inOrder(seeds []string, m *Map, hint, doubted string, bad trouble, shuffle 
 	nodes []string) {
 	seen := map[string]bool{"": true, doubted: true}
 	var troubled []string
-	again := false
+	again := false // a node in trouble has kept its place
 	add := func(some []string) {
 		shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
 		for _, addr := range some {
+			inTrouble := bad[addr] != "" && addr != hint
 			switch {
 			case seen[addr]:
-			case bad[addr] != "" && addr != hint && again:
+			case inTrouble && again:
 				troubled = append(troubled, addr)
 			default:
-				again = again || bad[addr] != "" && addr != hint
+				again = again || inTrouble
 				nodes = append(nodes, addr)
 			}
 			seen[addr] = true
