@@ -20,7 +20,7 @@ func TestPeerEndsDuringScript(t *testing.T) {
 			t.Parallel()
 			s := testkit.Start(t, "--reactor-backend", backend, "--busy-reply-threshold", "60000")
 			busy := s.Dial()
-			busy.SetTimeout(testkit.Slowly(20 * time.Second))
+			busy.SetTimeout(testkit.Slowly(2 * time.Minute)) // the script needs a second of CPU time
 			busy.Send("EVAL", "local t = os.clock() repeat until os.clock() - t > 1 return redis.call('GET', 'a')", 0)
 			if err := busy.Flush(); err != nil {
 				t.Fatal(err)
