@@ -294,6 +294,10 @@ func TestConsoleLines(t *testing.T) {
 		t.Errorf("while a script runs the page shows %.200s", body)
 	}
 	s.Do("SCRIPT", "KILL")
+	testkit.Until(t, testkit.Slowly(10e9), "the script's end", func() error {
+		v, err := s.Ask("PING")
+		return errors.Join(err, v.Err())
+	})
 	s.Do("ACL", "SETUSER", "reader", "off")
 	if got := ask("GET greeting"); !strings.Contains(got, "admin-console-user") {
 		t.Errorf("as a user that is off: %s", got)

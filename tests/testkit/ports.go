@@ -16,8 +16,9 @@ import (
 )
 
 // Ports are below the kernel's range for outgoing connections, so that no client can take one before the server binds
-// it. A locked file reserves each port for this process, because test processes run in parallel.
-const defaultPorts = "22000-30999"
+// it. So are the ports of cluster buses. A locked file reserves each port for this process, because test processes run
+// in parallel.
+const defaultPorts = "12000-21999"
 
 var (
 	portsMu sync.Mutex
