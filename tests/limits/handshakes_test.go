@@ -97,7 +97,7 @@ func TestHandshakesThatStop(t *testing.T) {
 			t.Fatalf("number %d was closed after %v", i, took)
 		}
 	}
-	others.undisturbed(t, time.Second)
+	others.undisturbed(t, 3*time.Second) // a loop that waits for a handshake would wait for all of limit
 	if err := secure(); err != nil {
 		t.Errorf("a new client after them: %v", err)
 	}
