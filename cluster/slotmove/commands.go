@@ -161,7 +161,7 @@ func (m *Mover) sync(ctx *command.Context) error {
 	word := ctx.Args[2]
 	switch {
 	case command.Is(word, "ESTABLISH"):
-		return m.establish(ctx)
+		return m.establish(ctx, false)
 	case command.Is(word, "FINISH"):
 		return m.finish(ctx)
 	}

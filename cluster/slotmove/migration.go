@@ -247,14 +247,22 @@ func nameOf(moves respclient.Value, slots, target string) (name string) {
 	return ""
 }
 
-// match gives a new import to the task that asked for it.
-func (m *Mover) match(j *job) {
+// waiting returns the task that has asked for an import and waits for it. nil: none.
+func (m *Mover) waiting(j *job) *task {
 	for _, t := range m.tasks {
 		if t.job == nil && t.ended == "" && t.source == j.source && t.ranges.String() == j.ranges.String() {
-			t.job = j
-			return
+			return t
 		}
 	}
+	return nil
+}
+
+// refused ends the task that waits for an import, and returns why.
+func (m *Mover) refused(j *job, why error) error {
+	if t := m.waiting(j); t != nil {
+		t.end(taskFailed, why.Error(), m.core.Now())
+	}
+	return why
 }
 
 // cancel ends the imports of the tasks, or of the one with an ID. It returns their number.

@@ -469,7 +469,7 @@ func TestHandOverWaitsForReplicas(t *testing.T) {
 }
 
 // TestMoveWaitsForTheBase: the target's log waits for its first base. The move begins when the base is there. If it
-// comes too late, the move is refused.
+// comes too late, the move is refused, and the task that has asked for it fails.
 func TestMoveWaitsForTheBase(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		n := newNode(t)
@@ -477,6 +477,10 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 		if late {
 			n.patient = time.Millisecond
 		}
+		all := ranges{{0, 16000}}
+		n.Do(func() {
+			n.mover.tasks = []*task{{ranges: all, source: n.cluster.other.ID, created: n.Now()}}
+		})
 		source, c := n.arrive()
 		begun := func() (begun bool) {
 			n.Do(func() { begun = len(n.mover.jobs) > 0 })
@@ -494,5 +498,10 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 		if begun() == late {
 			t.Errorf("late %t: the move has begun: %t", late, begun())
 		}
+		n.Do(func() {
+			if task := n.mover.tasks[0]; task.over() != late || late && !strings.Contains(task.message, "base") {
+				t.Errorf("late %t: the task is %s: %q", late, task.state(), task.message)
+			}
+		})
 	}
 }

@@ -32,8 +32,9 @@ import (
 const claimWithin = time.Second
 
 // establish is SYNCSLOTS ESTABLISH SOURCE id NAME name SLOTSRANGE first last [first last …], in any order.
-// Replies: OK, then none any more.
-func (m *Mover) establish(ctx *command.Context) error {
+// Replies: OK, then none any more. A refusal ends the task that has asked for the move. waited: the move has waited for
+// the log's first base (awaitReady).
+func (m *Mover) establish(ctx *command.Context, waited bool) error {
 	tracking := ctx.Client.Is(client.Primary)
 	if !tracking {
 		if err := m.mayBegin(); err != nil {
@@ -79,10 +80,13 @@ func (m *Mover) establish(ctx *command.Context) error {
 		j.source, j.state = "", importElsewhere
 	} else {
 		if err := m.checkSource(j.source, owner); err != nil {
-			return err
+			return m.refused(j, err)
 		}
 		if err := m.refuses(j.name, j.source, j.ranges); err != nil {
 			return err
+		}
+		if why := m.parts.Lacks(); waited && why != "" {
+			return m.refused(j, errNoBase(why))
 		}
 		if left := m.leftovers(j.list); len(left) > 0 || m.parts.Lacks() != "" {
 			m.awaitReady(ctx, left)
@@ -94,7 +98,9 @@ func (m *Mover) establish(ctx *command.Context) error {
 	m.parts.Space.Hide(j.list, true)
 	m.add(j)
 	m.log.Notice("New slot import job created: %s.", j.what)
-	m.match(j)
+	if t := m.waiting(j); t != nil {
+		t.job = j
+	}
 	if cl := ctx.Client; !tracking {
 		cl.Flags |= client.Importing | client.NoEvict | client.DenyBlocking
 		m.core.Later(func() { cl.Flags |= client.ReplyOff }) // this reply leaves
@@ -153,12 +159,7 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
 	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
-		Retry: func(ctx *command.Context) error {
-			if why := m.parts.Lacks(); why != "" {
-				return errNoBase(why)
-			}
-			return m.establish(ctx)
-		}})
+		Retry: func(ctx *command.Context) error { return m.establish(ctx, true) }})
 	until := time.Now().Add(m.parts.Patience() / 2)
 	go func() {
 		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
