@@ -16,7 +16,7 @@ func (s *site) live(f func(h *history)) *history {
 	h := &history{began: time.Now()}
 	w := &crew{clients: 6, kinds: mix, servers: s.servers}
 	all := s.run(h, w)
-	h.load.clients, h.load.perSecond = 4, s.plan.load
+	h.load.clients, h.load.perSecond = min(4*testkit.Scale(), 16), s.plan.load
 	loading := h.load.run(s)
 	f(h)
 	w.stop.Store(true)
@@ -83,7 +83,8 @@ func TestConfirmedWritesStay(t *testing.T) {
 					}
 				})
 				answered, unknown := h.count()
-				t.Logf("%d calls were answered, %d are unknown; the load wrote %d", answered, unknown, h.load.confirmed())
+				t.Logf("%d calls were answered, %d are unknown; the load wrote %d, %.0f/s while it was connected", answered,
+					unknown, h.load.confirmed(), h.load.rate())
 				for _, f := range h.check(false) {
 					t.Errorf("%s: %s", f.key, f.what)
 					lost++

@@ -29,6 +29,7 @@ type load struct {
 type tally struct {
 	of               string
 	confirmed, tried int64
+	lasted           time.Duration // from the connection's first batch to its end
 }
 
 // batch is how many times a client writes to each of its three keys before it waits for the replies.
@@ -48,10 +49,11 @@ func (l *load) run(s *site) *sync.WaitGroup {
 			pace := time.Tick(pause)
 			for n := 0; !l.stop.Load(); n++ {
 				if w.find() {
-					y := tally{of: fmt.Sprint("{s}", began, "-", i, "-", n)}
+					y, from := tally{of: fmt.Sprint("{s}", began, "-", i, "-", n)}, time.Now()
 					for !l.stop.Load() && y.write(w.conn) {
 						<-pace
 					}
+					y.lasted = time.Since(from)
 					l.mu.Lock()
 					l.tallies = append(l.tallies, y)
 					l.mu.Unlock()
@@ -92,6 +94,15 @@ func (l *load) confirmed() (n int) {
 		n += 3 * int(y.confirmed)
 	}
 	return n
+}
+
+// rate returns how many writes a second were confirmed while the clients were connected.
+func (l *load) rate() float64 {
+	var lasted time.Duration
+	for _, y := range l.tallies {
+		lasted += y.lasted
+	}
+	return float64(l.confirmed()) * float64(l.clients) / max(lasted.Seconds(), 1e-9)
 }
 
 // check compares the primary's data with the tallies at the end, and then removes the data.
