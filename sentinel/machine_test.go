@@ -326,12 +326,13 @@ func TestUnfinishedPromotion(t *testing.T) {
 }
 
 // TestReplicaIsSoonFit: the replies of a primary wait for its replica, which becomes complete. The Sentinel learns that
-// within two seconds, because the replica cannot be promoted before.
+// within two seconds, because the replica cannot be promoted before. After a restart of the replica it also learns that
+// soon.
 func TestReplicaIsSoonFit(t *testing.T) {
 	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
-	p, complete := m.primaries.list[0], false
+	p, complete, runID := m.primaries.list[0], false, strings.Repeat("a", 40)
 	info := func(i *Instance) string {
-		whole := ofReplica(100, 1, strings.Repeat("a", 40), 0)
+		whole := ofReplica(100, 1, runID, 0)
 		switch {
 		case i == p:
 			return "role:master\r\nack_replicas_wanted:1\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
@@ -343,8 +344,15 @@ func TestReplicaIsSoonFit(t *testing.T) {
 	m.pass(15_000, "PONG", info)
 	complete = true
 	m.pass(2_000, "PONG", info)
-	if !p.replicas.list[0].synced {
+	r := p.replicas.list[0]
+	if !r.synced {
 		t.Error("the replica cannot be promoted yet")
+	}
+	runID = strings.Repeat("b", 40)
+	r.link.hangUp(r.link.commands)
+	m.pass(3_000, "PONG", info)
+	if !r.synced || r.runID != runID {
+		t.Errorf("the replica cannot be promoted yet after its restart: synced %t, run id %s", r.synced, r.runID)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -207,7 +208,7 @@ func (s *site) whyNotWell() error {
 				return fmt.Errorf("CKQUORUM: %v, %w", v, err)
 			}
 			if s.plan.mixed && len(s.plan.more) > 0 { // only one replica can be promoted, and only if it is complete
-				if err := knowsReplicas(w, address); err != nil {
+				if err := s.knowsReplicas(w, address); err != nil {
 					return err
 				}
 			}
@@ -246,20 +247,33 @@ func (s *site) whyNotWell() error {
 	return nil
 }
 
-// knowsReplicas checks that a Sentinel has seen both replicas follow the primary. Before, it would not promote them.
-func knowsReplicas(w *testkit.Server, address string) error {
+// knowsReplicas checks that a Sentinel has seen both replicas follow the primary since their last start. Before, it
+// would not promote them.
+func (s *site) knowsReplicas(w *testkit.Server, address string) error {
 	v, err := w.Ask("SENTINEL", "REPLICAS", "m")
 	if err != nil {
 		return err
 	}
-	following := 0
+	all := ""
 	for _, replica := range v.Elems {
-		fields := strings.Join(replica.Strings(), " ")
-		if strings.Contains(fields, "master-link-status ok") && strings.Contains(fields, "master-host "+address+" ") {
-			following++
+		all += strings.Join(replica.Strings(), " ") + "\n"
+	}
+	for _, one := range s.servers {
+		if s.addresses[one] == address {
+			continue
+		}
+		info, err := one.Ask("INFO", "server")
+		if err != nil {
+			return err
+		}
+		_, runID, _ := strings.Cut(info.Text, "run_id:")
+		line := regexp.MustCompile(` runid ` + runID[:min(len(runID), 40)] + ` .*master-link-status ok master-host ` +
+			regexp.QuoteMeta(address) + ` `)
+		if !line.MatchString(all) {
+			return fmt.Errorf("the replica %s is not known to follow %s:\n%s", s.addresses[one], address, all)
 		}
 	}
-	return testkit.Equal(following, 2)
+	return nil
 }
 
 // primary returns the server that the voters name as the primary. The site must be healthy, or have been so a moment
