@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Waiting is the TestMain of a package whose tests mostly wait for servers. It runs three parallel tests for each
+// Waiting is the TestMain of a package whose tests mostly wait for servers. It runs two parallel tests for each
 // processor, unless -parallel is set. Builds with invariant checks run half as many.
 func Waiting(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		count := 3 * runtime.GOMAXPROCS(0)
+		count := 2 * runtime.GOMAXPROCS(0)
 		if Checked {
 			count = (count + 1) / 2
 		}
