@@ -90,27 +90,26 @@ func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) 
 	return n
 }
 
+// walkAhead is how many buckets a walk fetches the blocks of before it reads them.
+const walkAhead = 2
+
 // Walk yields the blocks of the segments that begin between the hashes from and to, until yield returns false. Any
 // goroutine may walk a frozen root. If passed is not nil, it is called after each segment with the first and the last
 // hash that the segment may hold.
 func Walk(root, from, to uint64, passed func(first, last uint64), yield func(memory.Ref) bool) bool {
-	const ahead = 2 // buckets whose blocks are being fetched
 	for prefix := from; ; {
 		s := segmentAt(refOf(segmentFor(root, prefix)))
 		end := s.prefix | ^uint64(0)>>s.depth
 		if s.prefix >= from { // otherwise it belongs to the part before
 			nb := int(s.nb)
-			for i := range nb + ahead {
+			for i := range nb + walkAhead {
 				if i < nb {
-					b := s.bucket(i)
-					for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-						memory.PrefetchRef(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef))
-					}
+					s.bucket(i).prefetch()
 				}
-				if i < ahead {
+				if i < walkAhead {
 					continue
 				}
-				b := s.bucket(i - ahead)
+				b := s.bucket(i - walkAhead)
 				for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 					if !yield(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)) {
 						return false

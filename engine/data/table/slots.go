@@ -125,8 +125,15 @@ func WalkSlot(root uint64, layout Layout, slot uint16, yield func(memory.Ref) bo
 	last := first | (1<<(64-slotBits) - 1)
 	for prefix := first; ; {
 		s := segmentAt(refOf(segmentFor(root, prefix)))
-		for i := range int(s.nb) {
-			b := s.bucket(i)
+		nb := int(s.nb)
+		for i := range nb + walkAhead {
+			if i < nb {
+				s.bucket(i).prefetch()
+			}
+			if i < walkAhead {
+				continue
+			}
+			b := s.bucket(i - walkAhead)
 			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 				ref := memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)
 				if s.depth < slotBits && hashslots.Of(t.key(ref)) != slot {
