@@ -1,7 +1,10 @@
 package process
 
 import (
+	"golang.org/x/sys/unix"
+
 	"spindle/internal/logging"
+	"spindle/internal/reason"
 	"spindle/internal/setting"
 )
 
@@ -13,8 +16,9 @@ type Begun struct {
 	isDaemon bool
 }
 
-// Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. argv and stdin are for
-// Daemonize. If the process has nothing more to do, the result is nil, and the process must exit with code.
+// Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. It switches off huge
+// pages if the settings ask for that. argv and stdin are for Daemonize. If the process has nothing more to do, the
+// result is nil, and the process must exit with code.
 func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun,
 	code int) {
 	OpenLog(log, s, registry)
@@ -29,6 +33,11 @@ func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []
 	if err := Detach(); err != nil {
 		log.Warning("Can't detach from standard input: %s", err)
 		return nil, 1
+	}
+	if s.SmallPages.Get() {
+		if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+			log.Warning("Can't switch off transparent huge pages: %s", reason.Of(err))
+		}
 	}
 	return b, 0
 }

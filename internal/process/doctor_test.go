@@ -49,7 +49,7 @@ func TestDoctor(t *testing.T) {
 		verdict Verdict
 		sees    string
 	}{
-		{"THP", "sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]", nil, Advice, "never"},
+		{"THP", "sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]", nil, Fine, "never"},
 		{"THP", "sys/kernel/mm/transparent_hugepage/enabled", "", nil, Unknown, "has no"},
 		{"overcommit", "proc/sys/vm/overcommit_memory", "2", nil, Problem, "is 2"},
 		{"overcommit", "proc/sys/vm/overcommit_memory", "", nil, Unknown, "cannot be read"},

@@ -166,7 +166,7 @@ func checkOvercommit(h host) Finding {
 	return f
 }
 
-// checkHugePages checks for transparent huge pages. The server never forks, so they only help.
+// checkHugePages tells of transparent huge pages. The server uses none unless disable-thp is no.
 func checkHugePages(h host) Finding {
 	const path = "sys/kernel/mm/transparent_hugepage/enabled"
 	f := Finding{Name: "THP", Verdict: Unknown, Sees: "the kernel has no transparent huge pages"}
@@ -176,10 +176,5 @@ func checkHugePages(h host) Finding {
 	}
 	mode, _, _ = strings.Cut(mode, "]")
 	f.Verdict, f.Sees = Fine, "transparent huge pages: "+mode
-	if mode == "never" {
-		f.Verdict = Advice
-		f.Change = "set /" + path + " to madvise"
-		f.Why = "lookups among many keys cost about a tenth more without them"
-	}
 	return f
 }

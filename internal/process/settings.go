@@ -38,10 +38,11 @@ type Settings struct {
 	ShutdownWait   setting.Int // shutdown-timeout, seconds
 	CrashLog       setting.Bool
 	ServerCPUs     setting.String
+	SmallPages     setting.Bool // disable-thp
 	unread         struct {
-		crashMemcheck, disableTHP, exitOnPanic setting.Bool
-		bioCPUs, aofCPUs, saveCPUs, warnings   setting.String
-		watchdog                               setting.Int
+		crashMemcheck, exitOnPanic           setting.Bool
+		bioCPUs, aofCPUs, saveCPUs, warnings setting.String
+		watchdog                             setting.Int
 	}
 }
 
@@ -134,11 +135,10 @@ func (s *Settings) Rows() []setting.Row {
 		setting.NewFlags("shutdown-on-sigterm", &s.OnSigTerm, 0, shutdownWords, checkShutdown),
 		setting.NewBool("crash-log-enabled", &s.CrashLog, true),
 		setting.NewString("server-cpulist", &s.ServerCPUs, "", setting.Immutable, setting.Also("server_cpulist")),
+		setting.NewBool("disable-thp", &s.SmallPages, true, setting.Immutable),
 		directoryRow(),
 
 		setting.NewBool("crash-memcheck-enabled", &u.crashMemcheck, true, setting.Nothing("a crash report tests no memory")),
-		setting.NewBool("disable-thp", &u.disableTHP, true, setting.Immutable,
-			setting.Nothing("saving copies no page tables, so huge pages do no harm and are asked for")),
 		setting.NewBool("use-exit-on-panic", &u.exitOnPanic, false, setting.Hidden,
 			setting.Nothing("a panic always ends with exit code 2")),
 		setting.NewString("bio-cpulist", &u.bioCPUs, "", setting.Immutable, setting.Also("bio_cpulist"),

@@ -228,3 +228,23 @@ func TestStartLine(t *testing.T) {
 		"on 127.0.0.1:%d: no configuration file, folder %s, no maxmemory, no append-only file, no saves\n",
 		other.Port, other.Dir))
 }
+
+// TestHugePages: the kernel gives the process huge pages only if disable-thp is no.
+func TestHugePages(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{{"", "0"}, {"no", "1"}} {
+		var args []string
+		if c[0] != "" {
+			args = []string{"--disable-thp", c[0]}
+		}
+		s := testkit.Start(t, args...)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, enabled, known := strings.Cut(string(status), "THP_enabled:\t")
+		if known && enabled[:1] != c[1] {
+			t.Errorf("disable-thp %q: THP_enabled is %s, want %s", c[0], enabled[:1], c[1])
+		}
+	}
+}
