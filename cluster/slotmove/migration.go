@@ -3,6 +3,7 @@ package slotmove
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -247,10 +248,11 @@ func nameOf(moves respclient.Value, slots, target string) (name string) {
 	return ""
 }
 
-// waiting returns the task that has asked for an import and waits for it. nil: none.
+// waiting returns the oldest task that has asked for an import and waits for it. nil: none.
 func (m *Mover) waiting(j *job) *task {
-	for _, t := range m.tasks {
-		if t.job == nil && t.ended == "" && t.source == j.source && t.ranges.String() == j.ranges.String() {
+	for _, t := range slices.Backward(m.tasks) {
+		if t.job == nil && t.ended == "" && t.source == j.source && t.ranges.String() == j.ranges.String() &&
+			(t.move == "" || t.move == j.name) {
 			return t
 		}
 	}

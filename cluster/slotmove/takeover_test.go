@@ -479,7 +479,8 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 		}
 		all := ranges{{0, 16000}}
 		n.Do(func() {
-			n.mover.tasks = []*task{{ranges: all, source: n.cluster.other.ID, created: n.Now()}}
+			later := n.Now() + time.Hour.Milliseconds() // the tick must not give the task up
+			n.mover.tasks = []*task{{ranges: all, source: n.cluster.other.ID, created: later}}
 		})
 		source, c := n.arrive()
 		begun := func() (begun bool) {
@@ -499,7 +500,7 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 			t.Errorf("late %t: the move has begun: %t", late, begun())
 		}
 		n.Do(func() {
-			if task := n.mover.tasks[0]; task.over() != late || late && !strings.Contains(task.message, "base") {
+			if task := n.mover.tasks[0]; (task.job == nil) != late || late && !strings.Contains(task.message, "base") {
 				t.Errorf("late %t: the task is %s: %q", late, task.state(), task.message)
 			}
 		})

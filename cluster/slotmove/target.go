@@ -32,15 +32,10 @@ import (
 const claimWithin = time.Second
 
 // establish is SYNCSLOTS ESTABLISH SOURCE id NAME name SLOTSRANGE first last [first last …], in any order.
-// Replies: OK, then none any more. A refusal ends the task that has asked for the move. waited: the move has waited for
+// Replies: OK, then none any more. A refused move ends the task that has asked for it. waited: the move has waited for
 // the log's first base (awaitReady).
 func (m *Mover) establish(ctx *command.Context, waited bool) error {
 	tracking := ctx.Client.Is(client.Primary)
-	if !tracking {
-		if err := m.mayBegin(); err != nil {
-			return err
-		}
-	}
 	j := &job{state: importWaitAck, tracking: tracking}
 	owner := ""
 	for args := ctx.Args[3:]; len(args) > 0; {
@@ -73,8 +68,13 @@ func (m *Mover) establish(ctx *command.Context, waited bool) error {
 	if j.name == "" || j.ranges == nil || !tracking && j.source == "" {
 		return protocol.ErrSyntax
 	}
+	if !tracking {
+		if err := m.mayBegin(); err != nil {
+			return m.refused(j, err)
+		}
+	}
 	if _, any := m.moving(j.list, false); any {
-		return errComing
+		return m.refused(j, errComing)
 	}
 	if tracking {
 		j.source, j.state = "", importElsewhere
