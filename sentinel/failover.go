@@ -171,8 +171,8 @@ func (m *Machine) best(p *Instance) *Instance {
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
-// had all data of this primary, and if its INFO came after the primary was down. A server that was a primary before,
-// or that a full copy has not reached, may lack what earlier primaries have confirmed.
+// had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. A server
+// that was a primary before, or that a full copy has not reached, may lack what earlier primaries have confirmed.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -185,7 +185,7 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 		}
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
 			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
-			p.acks > 0 && (!r.synced || p.is(subjectivelyDown) && r.infoAt < p.downSince)
+			p.acks > 0 && (!r.synced || r.infoAt < r.link.commandsAt || p.is(subjectivelyDown) && r.infoAt < p.downSince)
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {
 		return nil

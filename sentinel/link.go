@@ -249,7 +249,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	}
 	// A replica gets INFO more often while its primary is down or failing over, and while its link to the primary is
 	// down. If the primary's replies wait for replicas, that holds until the replica is known to have all data: only then
-	// it can be promoted. A replica that has closed its connection may have restarted, and lack data since.
+	// it can be promoted. The same holds after a new connection: the replica may have restarted, and lack data since.
 	info := m.info
 	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0 ||
 		i.primary.acks > 0 && (!i.synced || i.infoAt < l.commandsAt)) {

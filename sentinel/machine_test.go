@@ -354,6 +354,12 @@ func TestReplicaIsSoonFit(t *testing.T) {
 	if !r.synced || r.runID != runID {
 		t.Errorf("the replica cannot be promoted yet after its restart: synced %t, run id %s", r.synced, r.runID)
 	}
+	if m.best(p) != r {
+		t.Error("the replica is not fit")
+	}
+	if r.link.commandsAt = r.infoAt + 1; m.best(p) != nil {
+		t.Error("the replica is fit before an INFO on its new connection")
+	}
 }
 
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
