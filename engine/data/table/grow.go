@@ -74,18 +74,14 @@ func (t *Table) split(tr *trail, old memory.Ref) {
 	// First get the hashes. Each key's block is prefetched two buckets before it is read.
 	var hashes [maxBuckets * slots]uint64
 	n, high := 0, 0
-	const ahead = 2 // buckets
-	for i := range int(s.nb) + ahead {
+	for i := range int(s.nb) + walkAhead {
 		if i < int(s.nb) {
-			b := s.bucket(i)
-			for m := b.meta & metaKeys; m != 0; m &= m - 1 {
-				memory.PrefetchRef(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef))
-			}
+			s.bucket(i).prefetch()
 		}
-		if i < ahead {
+		if i < walkAhead {
 			continue
 		}
-		b := s.bucket(i - ahead)
+		b := s.bucket(i - walkAhead)
 		for m := b.meta & metaKeys; m != 0; m &= m - 1 {
 			h := t.HashOf(t.key(memory.Ref(b.slot[bits.TrailingZeros64(m)>>3] & slotRef)))
 			hashes[n] = h

@@ -90,7 +90,7 @@ func (s *segment) passHome(at int, from uint64, yield func(memory.Ref)) (n int) 
 	return n
 }
 
-// walkAhead is how many buckets a walk fetches the blocks of before it reads them.
+// walkAhead is the number of buckets by which a walk fetches blocks ahead.
 const walkAhead = 2
 
 // Walk yields the blocks of the segments that begin between the hashes from and to, until yield returns false. Any
