@@ -108,6 +108,9 @@ func hostile(t *testing.T, program string, version, rounds int) {
 		here.Do("DEL", "k")
 		there.Do("DEL", "k")
 	}
+	if both == 0 || neither == 0 {
+		t.Error("there are no verdicts")
+	}
 	t.Logf("%d taken by both, %d by neither, %d there only, %d here only as newer kinds", both, neither, strict, newer)
 }
 

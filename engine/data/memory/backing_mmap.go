@@ -63,7 +63,8 @@ func reserveRegion() error {
 			if err == nil {
 				base, slabMeta, unitMeta, runBase, regionEnd = p, s, u, Ref(half), Ref(size)
 				// Huge pages mean fewer page faults and TLB misses, and no fork pays for them. Slabs become huge pages
-				// when a reclaimer has touched them (touch.go). A kernel without huge pages refuses.
+				// when a reclaimer has touched them (touch.go). A kernel without huge pages refuses. With disable-thp
+				// yes, the kernel gives small pages all the same.
 				_ = unix.Madvise(unsafe.Slice((*byte)(p), half), unix.MADV_NOHUGEPAGE)
 				_ = unix.Madvise(unsafe.Slice((*byte)(unsafe.Add(p, half)), half), unix.MADV_HUGEPAGE)
 				return nil
