@@ -315,6 +315,38 @@ func TestLateGrant(t *testing.T) {
 	}
 }
 
+// TestRefusedMoveEndsItsTask: two tasks have asked for the same slots. A refused move ends its own task, and not the
+// other one. A node that is a replica by now refuses a move, too.
+func TestRefusedMoveEndsItsTask(t *testing.T) {
+	for name, c := range map[string]struct {
+		replica bool
+		source  func(c *cluster) string
+	}{
+		"a foreign source": {false, (*cluster).Me},
+		"a replica":        {true, func(c *cluster) string { return c.other.ID }},
+	} {
+		n := newNode(t)
+		from := c.source(n.cluster)
+		asked := func(letter string) *task {
+			return &task{ranges: ranges{{0, 9}}, source: from, move: strings.Repeat(letter, nameBytes),
+				created: n.Now() + time.Hour.Milliseconds()}
+		}
+		first, second := asked("a"), asked("b")
+		n.Do(func() {
+			n.mover.tasks = []*task{second, first}
+			n.mover.parts.Space.Replica = c.replica
+		})
+		source, _ := n.arrive()
+		reply, _ := n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+from+" NAME "+strings.Repeat("b", nameBytes)+
+			" SLOTSRANGE 0 9")
+		n.Do(func() {
+			if !strings.HasPrefix(reply, "-") || first.over() || second.state() != taskFailed {
+				t.Errorf("%s: %q; the tasks are %s and %s", name, reply, first.state(), second.state())
+			}
+		})
+	}
+}
+
 // TestCancelledImport: an import is cancelled before the owner of the slots has begun to send them. The move that the
 // owner has begun for it is refused. A move that an operator begins at the owner afterwards is not.
 func TestCancelledImport(t *testing.T) {
