@@ -321,27 +321,28 @@ func TestRefusedMoveEndsItsTask(t *testing.T) {
 	for name, c := range map[string]struct {
 		replica bool
 		source  func(c *cluster) string
+		own     int // the number of the task whose move comes, the latest task first
 	}{
-		"a foreign source": {false, (*cluster).Me},
-		"a replica":        {true, func(c *cluster) string { return c.other.ID }},
+		"a foreign source":           {false, (*cluster).Me, 0},
+		"a replica":                  {true, func(c *cluster) string { return c.other.ID }, 0},
+		"a move of the earlier task": {true, func(c *cluster) string { return c.other.ID }, 1},
 	} {
 		n := newNode(t)
 		from := c.source(n.cluster)
-		asked := func(letter string) *task {
-			return &task{ranges: ranges{{0, 9}}, source: from, move: strings.Repeat(letter, nameBytes),
-				created: n.Now() + time.Hour.Milliseconds()}
-		}
-		first, second := asked("a"), asked("b")
+		names := []string{strings.Repeat("b", nameBytes), strings.Repeat("a", nameBytes)}
 		n.Do(func() {
-			n.mover.tasks = []*task{second, first}
+			for _, move := range names {
+				n.mover.tasks = append(n.mover.tasks, &task{ranges: ranges{{0, 9}}, source: from, move: move,
+					created: n.Now() + time.Hour.Milliseconds()})
+			}
 			n.mover.parts.Space.Replica = c.replica
 		})
 		source, _ := n.arrive()
-		reply, _ := n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+from+" NAME "+strings.Repeat("b", nameBytes)+
-			" SLOTSRANGE 0 9")
+		reply, _ := n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+from+" NAME "+names[c.own]+" SLOTSRANGE 0 9")
 		n.Do(func() {
-			if !strings.HasPrefix(reply, "-") || first.over() || second.state() != taskFailed {
-				t.Errorf("%s: %q; the tasks are %s and %s", name, reply, first.state(), second.state())
+			own, other := n.mover.tasks[c.own], n.mover.tasks[1-c.own]
+			if !strings.HasPrefix(reply, "-") || own.state() != taskFailed || other.over() {
+				t.Errorf("%s: %q; its task is %s, and the other one is %s", name, reply, own.state(), other.state())
 			}
 		})
 	}
