@@ -185,7 +185,7 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 		}
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
 			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
-			p.acks > 0 && (!r.synced || r.infoAt < r.link.commandsAt || p.is(subjectivelyDown) && r.infoAt < p.downSince)
+			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince)
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {
 		return nil

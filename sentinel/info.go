@@ -146,17 +146,18 @@ func (m *Machine) informed(i *Instance, info string) {
 		return // an older INFO waits for names, and a newer one will come
 	}
 	i.readingDelayed = true
-	at := i.at
+	at, came := i.at, m.now
 	m.withNames(func() {
 		i.readingDelayed = false
 		if !i.gone && i.at == at {
-			m.learn(i, r)
+			m.learn(i, r, came)
 		}
 	}, hosts...)
 }
 
-// learn stores a report and acts on it, except in TILT.
-func (m *Machine) learn(i *Instance, r report) {
+// learn stores a report that came at a time, and acts on it, except in TILT.
+func (m *Machine) learn(i *Instance, r report, came int64) {
+	i.infoAt, i.infoOf = m.now, came
 	m.learnIdentity(i, r)
 	if i.kind == primary {
 		for _, at := range r.replicas {
@@ -178,7 +179,6 @@ func (m *Machine) learn(i *Instance, r report) {
 	default:
 		i.synced = false
 	}
-	i.infoAt = m.now
 	if says := r.role == "master"; says != i.saysPrimary {
 		i.saysPrimary, i.roleSince = says, m.now
 		word, role := "-role-change", "slave"
@@ -245,7 +245,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
 		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
 		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || i.primaryUp)
-		i.counted = true
+		i.counted = i.counted || i.infoOf >= p.infoOf
 	}
 	if r.priority != nil {
 		i.priority = *r.priority

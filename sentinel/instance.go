@@ -65,7 +65,8 @@ type Instance struct {
 	downSince   int64 // subjectively; 0: never
 	odownSince  int64
 	downAfter   int64
-	infoAt      int64 // when the last INFO came; 0: none came yet
+	infoAt      int64 // when the last INFO was read; 0: none came yet
+	infoOf      int64 // when that INFO came: its host names are looked up before it is read
 	info        string
 	hasInfo     bool
 	saysPrimary bool // its last INFO has the role of a primary

@@ -252,7 +252,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	// it can be promoted. The same holds after a new connection: the replica may have restarted, and lack data since.
 	info := m.info
 	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0 ||
-		i.primary.acks > 0 && (!i.synced || i.infoAt < l.commandsAt)) {
+		i.primary.acks > 0 && (!i.synced || i.infoOf < l.commandsAt)) {
 		info = min(info, 1000)
 	}
 	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {

@@ -119,6 +119,36 @@ func TestReportOfTheOldPrimary(t *testing.T) {
 	}
 }
 
+// TestDelayedInfoOfAnOlderConnection: the replies of a primary wait for its replica. An INFO of the replica waits for a
+// host name while the replica gets a new connection. It counts as of the time when it came.
+func TestDelayedInfoOfAnOlderConnection(t *testing.T) {
+	b := newTestMachine(t, Directive{"resolve-hostnames", "yes"}, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p := b.primaries.list[0]
+	r := p.replicas.list[0]
+	ofPrimary := "role:master\r\nack_replicas_wanted:1\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+	follows := ofReplica(100, 1, strings.Repeat("a", 40), 0)
+	b.pass(15_000, "PONG", func(i *Instance) string {
+		if i == p {
+			return ofPrimary
+		}
+		return follows
+	})
+	if b.best(p) != r {
+		t.Fatal("the replica is not fit")
+	}
+	came := b.now
+	b.Machine.now = came
+	b.informed(r, follows+"slave0:ip=other.example,port=1,state=online,offset=1,lag=0\r\n")
+	r.link.hangUp(r.link.commands)
+	b.now += 2000
+	b.Tick(b.now)
+	b.informed(p, ofPrimary) // the replica may have left before
+	b.Resolved("other.example", "", b.now+100)
+	if r.infoOf != came || r.counted || b.best(p) != nil {
+		t.Errorf("the INFO came at %d, and counts as of %d; the primary's INFO counts it: %t", came, r.infoOf, r.counted)
+	}
+}
+
 // TestLargeNumbers: SENTINEL SET takes no number with which the next start would fail.
 func TestLargeNumbers(t *testing.T) {
 	for _, o := range options {

@@ -312,9 +312,9 @@ func TestUnfinishedPromotion(t *testing.T) {
 				m.Machine.now += 500
 			}
 			if x.late && n == 2 {
-				m.learn(p, parseReport(ofPrimary))
+				m.learn(p, parseReport(ofPrimary), m.Machine.now)
 			}
-			m.learn(r, parseReport(info))
+			m.learn(r, parseReport(info), m.Machine.now)
 		}
 		if fit := m.best(p) == r; fit != x.fit {
 			t.Errorf("%s: fit is %v, want %v", name, fit, x.fit)
@@ -357,7 +357,7 @@ func TestReplicaIsSoonFit(t *testing.T) {
 	if m.best(p) != r {
 		t.Error("the replica is not fit")
 	}
-	if r.link.commandsAt = r.infoAt + 1; m.best(p) != nil {
+	if r.link.commandsAt = r.infoOf + 1; m.best(p) != nil {
 		t.Error("the replica is fit before an INFO on its new connection")
 	}
 }
