@@ -206,8 +206,15 @@ func compareRunIDs(a, b string) int {
 	return strings.Compare(strings.ToLower(a), strings.ToLower(b))
 }
 
-// promote makes the chosen replica a primary.
+// promote makes the chosen replica a primary. If the primary's replies wait for replicas, and the chosen one may have
+// restarted since the choice, a replica is chosen again.
 func (m *Machine) promote(p *Instance) {
+	if r := p.chosen; p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt) {
+		r.flags &^= promoted
+		p.chosen = nil
+		m.enter(p, selectReplica)
+		return
+	}
 	if !p.chosen.link.disconnected && m.sendReplicaOf(p.chosen, nil) {
 		m.emit(logging.LevelNotice, "+failover-state-wait-promotion", p.chosen, "")
 		m.enter(p, waitPromotion)

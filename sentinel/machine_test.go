@@ -362,6 +362,40 @@ func TestReplicaIsSoonFit(t *testing.T) {
 	}
 }
 
+// TestChosenReplicaRestarts: the replies of a primary wait for its replica. The replica is chosen, and restarts with
+// less data before it is promoted. It is not promoted before it has all data again.
+func TestChosenReplicaRestarts(t *testing.T) {
+	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p, whole, runID := b.primaries.list[0], true, strings.Repeat("a", 40)
+	r := p.replicas.list[0]
+	info := func(i *Instance) string {
+		switch {
+		case i == p:
+			return "role:master\r\nack_replicas_wanted:1\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+		case whole:
+			return ofReplica(100, 1, runID, 0)
+		}
+		return strings.Replace(ofReplica(100, 0, runID, 0), "link_status:up", "link_status:down", 1)
+	}
+	b.pass(15_000, "PONG", info)
+	b.startFailover(p)
+	p.flags |= forced
+	for p.state != sendPromotion {
+		b.pass(100, "PONG", info)
+	}
+	whole, runID = false, strings.Repeat("b", 40)
+	r.link.hangUp(r.link.commands)
+	b.pass(4_000, "PONG", info)
+	if n := b.sentCount("SLAVEOF", "NO", "ONE"); n != 0 {
+		t.Fatalf("it is promoted with the offset %d; %v", r.offset, b.q.events)
+	}
+	whole = true
+	b.pass(4_000, "PONG", info)
+	if n := b.sentCount("SLAVEOF", "NO", "ONE"); n != 1 {
+		t.Errorf("it is promoted %d times; %v", n, b.q.events)
+	}
+}
+
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
 	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
