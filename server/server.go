@@ -111,7 +111,6 @@ func refuse(log *logging.Logger, err error) int {
 // one's must leave that one's file alone.
 func (in *instance) run(args config.Arguments, begun *process.Begun) error {
 	log := in.log
-	process.Pin(&in.settings.Process, log)
 	if in.asSentinel {
 		if err := sentinel.CheckFile(in.config.File, log); err != nil {
 			return err

@@ -17,8 +17,8 @@ type Begun struct {
 }
 
 // Begin opens the log, finds the supervisor, and becomes a daemon if the settings ask for one. It switches off huge
-// pages if the settings ask for that. argv and stdin are for Daemonize. If the process has nothing more to do, the
-// result is nil, and the process must exit with code.
+// pages and keeps to some processors if the settings ask for that. argv and stdin are for Daemonize. If the process has
+// nothing more to do, the result is nil, and the process must exit with code.
 func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []string, stdin []byte) (b *Begun,
 	code int) {
 	OpenLog(log, s, registry)
@@ -39,6 +39,7 @@ func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []
 			log.Warning("Can't switch off transparent huge pages: %s", reason.Of(err))
 		}
 	}
+	pin(s, log)
 	return b, 0
 }
 

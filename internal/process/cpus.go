@@ -12,8 +12,8 @@ import (
 	"spindle/internal/reason"
 )
 
-// Pin keeps all threads of the process, present and later, on the processors of server-cpulist: "0,2-5,8-14:2".
-func Pin(s *Settings, log *logging.Logger) {
+// pin keeps all threads of the process, present and later, on the processors of server-cpulist: "0,2-5,8-14:2".
+func pin(s *Settings, log *logging.Logger) {
 	list := s.ServerCPUs.Get()
 	if list == "" {
 		return

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,4 +67,34 @@ func startProxy(t *testing.T, shards []*testkit.Server, args ...string) *testkit
 		all = append(all, s.Addr)
 	}
 	return testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append(all, args...)})
+}
+
+// TestServerCPUs: a server, a proxy and a dashboard run on the processors of server-cpulist.
+func TestServerCPUs(t *testing.T) {
+	t.Parallel()
+	allowed := func(path string) string {
+		status, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:\t")
+		list, _, _ = strings.Cut(list, "\n")
+		return list
+	}
+	first := strings.FieldsFunc(allowed("/proc/self/status"), func(r rune) bool { return r == ',' || r == '-' })[0]
+	own := []string{"--server-cpulist", first}
+	shard := testkit.Start(t, append(own, "--cluster-enabled", "yes")...)
+	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	for name, s := range map[string]*testkit.Server{"server": shard, "dashboard": startDashboard(t, "folder:"+t.TempDir(),
+		own...).server, "proxy": startProxy(t, []*testkit.Server{shard}, own...)} {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.PID))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("%s: no threads: %v", name, err)
+		}
+		for _, thread := range threads {
+			if list := allowed(thread); list != first {
+				t.Errorf("%s: a thread runs on %s, want %s", name, list, first)
+			}
+		}
+	}
 }
