@@ -1,6 +1,7 @@
 package sentinel
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -129,11 +130,17 @@ func TestScripts(t *testing.T) {
 		}
 		return err
 	})
-	if v := s.Do("SENTINEL", "PENDING-SCRIPTS"); len(v.Elems) == 0 {
-		t.Error("no script is shown while one waits")
-	} else if job := fields(v.Elems[0]); job["flags"] != "running" || job["pid"] == "0" || job["retry-num"] != "1" {
-		t.Errorf("the script that waits: %v", job)
-	}
+	testkit.Until(t, patience, "the script that waits to be shown", func() error { // it runs before its PID is known
+		v := s.Do("SENTINEL", "PENDING-SCRIPTS")
+		if len(v.Elems) == 0 {
+			return errors.New("no script is shown while one waits")
+		}
+		job := fields(v.Elems[0])
+		if job["flags"] != "running" || job["pid"] == "0" || job["retry-num"] != "1" {
+			return fmt.Errorf("it is %v", job)
+		}
+		return nil
+	})
 	if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
