@@ -210,9 +210,7 @@ func compareRunIDs(a, b string) int {
 // restarted since the choice, a replica is chosen again.
 func (m *Machine) promote(p *Instance) {
 	if r := p.chosen; p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt) {
-		r.flags &^= promoted
-		p.chosen = nil
-		m.enter(p, selectReplica)
+		m.chooseAgain(p)
 		return
 	}
 	if !p.chosen.link.disconnected && m.sendReplicaOf(p.chosen, nil) {
@@ -223,6 +221,14 @@ func (m *Machine) promote(p *Instance) {
 	if m.now-p.stateSince > p.failoverTimeout {
 		m.abort(p, "-failover-abort-slave-timeout")
 	}
+}
+
+// chooseAgain takes the choice back. The old choice may be a primary already: it then becomes a replica again, as each
+// replica that reports itself a primary.
+func (m *Machine) chooseAgain(p *Instance) {
+	p.chosen.flags &^= promoted
+	p.chosen = nil
+	m.enter(p, selectReplica)
 }
 
 // sendReplicaOf makes an instance follow a server, or be a primary if to is nil. The instance also rewrites its

@@ -210,6 +210,9 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 	if i.runID != "" {
 		m.emit(logging.LevelNotice, "+reboot", i, "")
 		i.synced = false // its disk may have older data
+		if p := i.primary; p != nil && p.chosen == i && p.state == waitPromotion && p.acks > 0 {
+			m.chooseAgain(p)
+		}
 		if i.kind == primary && i.rebootDownAfter != 0 {
 			i.flags |= rebooted
 			i.rebootSince = m.now

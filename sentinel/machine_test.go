@@ -396,6 +396,44 @@ func TestChosenReplicaRestarts(t *testing.T) {
 	}
 }
 
+// TestPromotedReplicaRestarts: the chosen replica gets the request to become a primary, and restarts before it reports
+// so. If replies of its primary wait for it, it is chosen again only after it has all data again.
+func TestPromotedReplicaRestarts(t *testing.T) {
+	for acks, accepted := range []bool{true, false} {
+		b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+		p, one, two := b.primaries.list[0], strings.Repeat("a", 40), strings.Repeat("b", 40)
+		r := p.replicas.list[0]
+		ofReplicaNow := ofReplica(100, 1, one, 0)
+		info := func(i *Instance) string {
+			if i == p {
+				return fmt.Sprintf("role:master\r\nack_replicas_wanted:%d\r\n"+
+					"slave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n", acks)
+			}
+			return ofReplicaNow
+		}
+		b.pass(15_000, "PONG", info)
+		b.startFailover(p)
+		p.flags |= forced
+		for p.state != waitPromotion {
+			b.pass(100, "PONG", info)
+		}
+		ofReplicaNow = "run_id:" + two + "\r\nrole:master\r\n"
+		r.link.hangUp(r.link.commands)
+		b.pass(8_000, "PONG", info)
+		if b.has("+promoted-slave") != accepted {
+			t.Errorf("with %d replicas to wait for: %v", acks, b.q.events)
+		}
+		if accepted {
+			continue
+		}
+		ofReplicaNow = ofReplica(100, 1, two, 0)
+		b.pass(4_000, "PONG", info)
+		if p.is(failingOver) || r.is(promoted) || b.best(p) != r {
+			t.Errorf("it cannot be chosen again; %v", b.q.events)
+		}
+	}
+}
+
 // TestParallelSyncs: a forced failover promotes one replica and reconfigures the others, parallel-syncs at a time.
 func TestParallelSyncs(t *testing.T) {
 	b := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
