@@ -45,9 +45,6 @@ type host struct {
 	config   *config.Config
 }
 
-// drainLimit is how long a stopping proxy waits for replies that are owed.
-const drainLimit = 10 * time.Second
-
 // Run is the whole life of a proxy process; it returns the exit code.
 func Run(argv []string) int {
 	argv = slices.Clone(argv)
@@ -90,7 +87,7 @@ func Run(argv []string) int {
 		return code
 	}
 	process.LogStart(log, args.Program, args.Bare)
-	if err := h.serve(begun); err != nil {
+	if err := h.serve(begun, args.Program); err != nil {
 		log.Warning("%s", err)
 		return 1
 	}
@@ -127,8 +124,8 @@ var (
 	errNoMasters = errors.New("proxy-sentinel needs proxy-masters: the names of the shards")
 )
 
-// serve serves until a signal ends the proxy.
-func (h *host) serve(begun *process.Begun) error {
+// serve serves until a signal ends the proxy. program is argv[0].
+func (h *host) serve(begun *process.Begun, program string) error {
 	certificates := &tlsconfig.Current{
 		Settings: &h.tls, Begins: func() {}, Warn: func(err error) { h.log.Warning("%s", err) },
 		Wanted: func() bool { return h.sockets.TLSPort.Get() != 0 || h.own.TLS.Get() },
@@ -174,6 +171,10 @@ func (h *host) serve(begun *process.Begun) error {
 	}
 	stopped := make(chan struct{})
 	defer close(stopped)
+	h.registry.OnChange(signals.CrashLogChanged, "crash-log-enabled")
+	if err := begun.Follow(&h.process, h.registry, h.log, h.title(program), stopped); err != nil {
+		return err
+	}
 	h.followTLS(certificates, r, stopped)
 	r.Serve()
 	go p.renew(stopped)
@@ -188,22 +189,35 @@ func (h *host) serve(begun *process.Begun) error {
 	if p.product != nil {
 		replaced = p.product.replaced
 	}
+	var mode process.ShutdownMode
 	err = nil
 	select {
-	case <-signals.Shutdown:
+	case mode = <-signals.Shutdown:
 	case <-replaced: // no move waits for this proxy any more
 		err = errReplaced
 	}
 	begun.Supervisor.Stopping()
-	p.drain(drainLimit)
+	limit := h.process.ShutdownLimit(mode)
+	p.drain(limit)
 	if p.mirror != nil {
-		p.mirror.finish(drainLimit / 2)
+		p.mirror.finish(limit / 2)
 	}
 	if p.product != nil {
 		p.product.leave()
 	}
 	r.Stop(2 * time.Second)
 	return err
+}
+
+// title returns the values of proc-title-template.
+func (h *host) title(program string) process.Title {
+	n := &h.sockets
+	t := process.Title{Program: program, Port: n.Port.Get(), TLSPort: n.TLSPort.Get(), UnixSocket: n.UnixSocket.Get(),
+		Mode: "[proxy]", ConfigFile: h.config.File}
+	if bind := n.Bind.Get(); len(bind) > 0 && bind[0] != "*" {
+		t.Bind = strings.TrimPrefix(bind[0], "-")
+	}
+	return t
 }
 
 // followTLS has later handshakes use the certificates of a CONFIG SET, and those of changed files. r does not serve

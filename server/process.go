@@ -46,12 +46,7 @@ type titles struct {
 
 // show makes ps show the addresses that the process serves now.
 func (t *titles) show() {
-	if !t.settings.SetProcTitle.Get() {
-		return
-	}
-	if err := process.SetTitle(t.settings.TitleTemplate.Get(), t.values()); err != nil {
-		t.log.Verbose("The process's title stays: %s", err)
-	}
+	process.ShowTitle(t.settings, t.log, t.values())
 }
 
 // values returns the values of proc-title-template.

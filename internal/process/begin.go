@@ -43,6 +43,20 @@ func Begin(s *Settings, registry *setting.Registry, log *logging.Logger, argv []
 	return b, 0
 }
 
+// Follow applies settings of a process that is no server, now and after each change. They are the title and the score
+// for the kernel's choice when memory runs out. Until stop closes, the log also gets the traces of a crash.
+func (b *Begun) Follow(s *Settings, registry *setting.Registry, log *logging.Logger, t Title,
+	stop <-chan struct{}) error {
+	KeepCrashes(s, log, stop)
+	show := func() error { ShowTitle(s, log, t); return nil }
+	registry.OnChange(show, "proc-title-template")
+	_ = show()
+	oom := NewOomAdjuster(s, log)
+	adjust := func() error { return oom.Apply(false) }
+	registry.OnChange(adjust, "oom-score-adj", "oom-score-adj-values")
+	return adjust()
+}
+
 // WritePidFile writes the PID to the file that the settings name. A daemon has a default file. A file that cannot be
 // written is only a warning. The path is for RemovePidFile; it is empty without a pid file.
 func (b *Begun) WritePidFile(s *Settings, log *logging.Logger) (path string) {

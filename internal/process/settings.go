@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"spindle/internal/logging"
@@ -81,6 +82,14 @@ func checkShutdown(m ShutdownMode) error {
 		return errors.New("shutdown options SAVE and NOSAVE can't be used simultaneously")
 	}
 	return nil
+}
+
+// ShutdownLimit returns how long a shutdown of a process that is no server may take for what it owes.
+func (s *Settings) ShutdownLimit(m ShutdownMode) time.Duration {
+	if m&ShutdownNow != 0 {
+		return 0
+	}
+	return time.Duration(s.ShutdownWait.Get()) * time.Second
 }
 
 type oomMode int

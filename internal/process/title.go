@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unsafe"
+
+	"spindle/internal/logging"
 )
 
 // Title has the values of the variables in proc-title-template.
@@ -15,7 +17,7 @@ type Title struct {
 	Port       int64
 	TLSPort    int64
 	UnixSocket string
-	Mode       string // {server-mode}: "[cluster]", "[sentinel]" or nothing
+	Mode       string // {server-mode}: "[cluster]", "[sentinel]", "[proxy]", "[dashboard]" or nothing
 	ConfigFile string
 }
 
@@ -95,6 +97,16 @@ func (t Title) listenAddr() string {
 // titleArea is the memory that the kernel shows as the process's arguments, and the environment after it. The runtime
 // has copied the environment; the first SetTitle copies the arguments.
 var titleArea []byte
+
+// ShowTitle shows the title that the settings ask for.
+func ShowTitle(s *Settings, log *logging.Logger, t Title) {
+	if !s.SetProcTitle.Get() {
+		return
+	}
+	if err := SetTitle(s.TitleTemplate.Get(), t); err != nil {
+		log.Verbose("The process's title stays: %s", err)
+	}
+}
 
 // SetTitle shows the expanded template in ps and top.
 func SetTitle(template string, t Title) error {

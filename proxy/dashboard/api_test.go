@@ -40,7 +40,7 @@ func begin(t testing.TB, set func(s *settings)) *Dashboard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(d.stop)
+	t.Cleanup(func() { d.stop(5 * time.Second) })
 	testkit.Await(t, limit, "the leadership", func() bool {
 		held, _, _ := d.lead.now()
 		return held != nil

@@ -41,6 +41,10 @@ var page string
 // Run runs a dashboard's process to its end and returns the exit code. argv[1] is --dashboard, unless the program has
 // the name of a dashboard.
 func Run(argv []string) int {
+	argv = slices.Clone(argv)
+	for i := range argv {
+		argv[i] = strings.Clone(argv[i]) // the title overwrites the arguments
+	}
 	whole := argv
 	if len(argv) > 1 && argv[1] == "--dashboard" {
 		argv = slices.Delete(slices.Clone(argv), 1, 2)
@@ -71,7 +75,8 @@ func Run(argv []string) int {
 			return 1
 		}
 	}
-	if _, err := config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log}); err != nil {
+	read, err := config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -81,6 +86,12 @@ func Run(argv []string) int {
 	}
 	signals := process.WatchSignals(&s.process, log, nil, nil)
 	defer signals.Stop()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	if err := begun.Follow(&s.process, registry, log, s.title(args.Program, read.File), stopped); err != nil {
+		log.Warning("%s", err)
+		return 1
+	}
 	d, err := start(s, log)
 	if err != nil {
 		log.Warning("%s", err)
@@ -89,10 +100,10 @@ func Run(argv []string) int {
 	pidFile := begun.WritePidFile(&s.process, log) // the address is this process's now
 	defer process.RemovePidFile(pidFile)
 	begun.Supervisor.Ready()
-	<-signals.Shutdown
+	mode := <-signals.Shutdown
 	begun.Supervisor.Stopping()
 	log.Notice("The dashboard ends.")
-	d.stop()
+	d.stop(s.process.ShutdownLimit(mode))
 	return 0
 }
 
@@ -161,10 +172,10 @@ func start(s *settings, log *logging.Logger) (*Dashboard, error) {
 	return d, nil
 }
 
-// stop shuts down in order. Requests come first, and then the leadership, so that the next dashboard takes over at
-// once.
-func (d *Dashboard) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// stop shuts down in order. Requests come first, and have until the limit. Then comes the leadership, so that the next
+// dashboard takes over at once.
+func (d *Dashboard) stop(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	_ = d.http.Shutdown(ctx) // unfinished requests are aborted then
 	d.end()

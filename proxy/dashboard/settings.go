@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 
 	"spindle/internal/process"
 	"spindle/internal/setting"
@@ -74,6 +75,13 @@ func (s *settings) url(at net.Addr) string {
 		scheme = "https"
 	}
 	return fmt.Sprintf("%s://%s", scheme, at)
+}
+
+// title returns the values of proc-title-template. program is argv[0].
+func (s *settings) title(program, file string) process.Title {
+	host, port, _ := net.SplitHostPort(s.Address.Get()) // the row has checked it
+	n, _ := strconv.ParseInt(port, 10, 64)
+	return process.Title{Program: program, Bind: host, Port: n, Mode: "[dashboard]", ConfigFile: file}
 }
 
 // errOpen refuses an address that other machines can reach without a token.

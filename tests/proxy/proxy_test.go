@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +69,87 @@ func startProxy(t *testing.T, shards []*testkit.Server, args ...string) *testkit
 		all = append(all, s.Addr)
 	}
 	return testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append(all, args...)})
+}
+
+// TestProcessSettings: a proxy and a dashboard have the title and the score that their settings ask for. They write the
+// trace of a fatal signal into the log file.
+func TestProcessSettings(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	base := strings.TrimSpace(read("/proc/self/oom_score_adj"))
+	shard := testkit.Start(t, "--cluster-enabled", "yes")
+	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	for name, launch := range map[string]func(args ...string) *testkit.Server{
+		"dashboard": func(args ...string) *testkit.Server {
+			return startDashboard(t, "folder:"+t.TempDir(), args...).server
+		},
+		"proxy": func(args ...string) *testkit.Server {
+			return startProxy(t, []*testkit.Server{shard}, args...)
+		},
+	} {
+		log := filepath.Join(t.TempDir(), "log")
+		s := launch("--logfile", log, "--oom-score-adj", "yes", "--oom-score-adj-values", "7", "0", "0",
+			"--proc-title-template", "a {server-mode} on {listen-addr}")
+		of := fmt.Sprintf("/proc/%d/", s.PID)
+		title, _, _ := strings.Cut(read(of+"cmdline"), "\x00")
+		if want := fmt.Sprintf("a [%s] on 127.0.0.1:%d", name, s.Port); title != want {
+			t.Errorf("the title is %q, want %q", title, want)
+		}
+		before, _ := strconv.Atoi(base)
+		if score, _ := strconv.Atoi(strings.TrimSpace(read(of + "oom_score_adj"))); score != min(before+7, 1000) {
+			t.Errorf("%s: the score is %d, was %d before", name, score, before)
+		}
+		if name == "proxy" {
+			s.Do("CONFIG", "SET", "oom-score-adj", "absolute", "oom-score-adj-values", "900 0 0", "proc-title-template", "b")
+			if score := read(of + "oom_score_adj"); score != "900\n" || !strings.HasPrefix(read(of+"cmdline"), "b\x00") {
+				t.Errorf("after CONFIG SET the score is %q, and the title %q", score, read(of+"cmdline"))
+			}
+		}
+		s.Crashes()
+		s.Signal(syscall.SIGQUIT)
+		s.Wait(testkit.Slowly(20 * time.Second))
+		if text := read(log); !strings.Contains(text, "goroutine ") {
+			t.Errorf("%s: no trace in the log: %s", name, text)
+		}
+	}
+}
+
+// TestShutdownLimit: a proxy that owes a reply waits for it for shutdown-timeout seconds at most.
+func TestShutdownLimit(t *testing.T) {
+	t.Parallel()
+	shard := testkit.Start(t, "--cluster-enabled", "yes")
+	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+	for name, args := range map[string][]string{
+		"a short timeout": {"--shutdown-timeout", "1"},
+		"now":             {"--shutdown-timeout", "3600", "--shutdown-on-sigterm", "now"},
+	} {
+		p := startProxy(t, []*testkit.Server{shard}, append(args, "--proxy-timeout", "3600000")...)
+		shard.Do("CLIENT", "PAUSE", 3600000, "WRITE")
+		c := p.Dial()
+		c.Send("SET", "k", "v")
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Until(t, testkit.Slowly(10*time.Second), "the shard to hold the write", func() error {
+			if held := shard.Do("INFO", "clients").Text; !strings.Contains(held, "blocked_clients:1\r") {
+				return errors.New(held)
+			}
+			return nil
+		})
+		begun := time.Now()
+		p.Signal(syscall.SIGTERM)
+		code := p.Wait(testkit.Slowly(30 * time.Second))
+		shard.Do("CLIENT", "UNPAUSE")
+		if took := time.Since(begun); code != 0 || took > 9*time.Second {
+			t.Errorf("%s: it ended with %d after %v", name, code, took)
+		}
+	}
 }
 
 // TestServerCPUs: a server, a proxy and a dashboard run on the processors of server-cpulist.
