@@ -248,15 +248,19 @@ func nameOf(moves respclient.Value, slots, target string) (name string) {
 	return ""
 }
 
-// waiting returns the oldest task that has asked for an import and waits for it. nil: none.
-func (m *Mover) waiting(j *job) *task {
+// waiting returns the task that has asked for an import and waits for it. It is the one that knows the import's name.
+// Without one it is the oldest one that knows no name yet. nil: none.
+func (m *Mover) waiting(j *job) (oldest *task) {
 	for _, t := range slices.Backward(m.tasks) {
-		if t.job == nil && t.ended == "" && t.source == j.source && t.ranges.String() == j.ranges.String() &&
-			(t.move == "" || t.move == j.name) {
+		switch {
+		case t.job != nil || t.ended != "" || t.source != j.source || t.ranges.String() != j.ranges.String():
+		case t.move == j.name:
 			return t
+		case t.move == "" && oldest == nil:
+			oldest = t
 		}
 	}
-	return nil
+	return oldest
 }
 
 // refused ends the task that waits for an import, and returns why.

@@ -318,14 +318,18 @@ func TestLateGrant(t *testing.T) {
 // TestRefusedMoveEndsItsTask: two tasks have asked for the same slots. A refused move ends its own task, and not the
 // other one. A node that is a replica by now refuses a move, too.
 func TestRefusedMoveEndsItsTask(t *testing.T) {
+	other := func(c *cluster) string { return c.other.ID }
 	for name, c := range map[string]struct {
 		replica bool
 		source  func(c *cluster) string
-		own     int // the number of the task whose move comes, the latest task first
+		own     int  // the number of the task whose move comes, the latest task first
+		unnamed bool // the earlier task does not know the name of its move yet
 	}{
-		"a foreign source":           {false, (*cluster).Me, 0},
-		"a replica":                  {true, func(c *cluster) string { return c.other.ID }, 0},
-		"a move of the earlier task": {true, func(c *cluster) string { return c.other.ID }, 1},
+		"a foreign source":           {false, (*cluster).Me, 0, false},
+		"a replica":                  {true, other, 0, false},
+		"a move of the earlier task": {true, other, 1, false},
+		"a nameless earlier task":    {true, other, 0, true},
+		"slots of two nodes":         {false, func(c *cluster) string { c.publish([]uint16{5}); return c.other.ID }, 0, false},
 	} {
 		n := newNode(t)
 		from := c.source(n.cluster)
@@ -336,6 +340,9 @@ func TestRefusedMoveEndsItsTask(t *testing.T) {
 					created: n.Now() + time.Hour.Milliseconds()})
 			}
 			n.mover.parts.Space.Replica = c.replica
+			if c.unnamed {
+				n.mover.tasks[1].move = ""
+			}
 		})
 		source, _ := n.arrive()
 		reply, _ := n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+from+" NAME "+names[c.own]+" SLOTSRANGE 0 9")

@@ -58,7 +58,8 @@ func (m *Mover) establish(ctx *command.Context, waited bool) error {
 			}
 			r, of, rest, err := parse(args[1:])
 			if err != nil {
-				return err
+				j.ranges, _, _, _ = parseAnyRanges(args[1:]) // their owners may have changed since a task asked
+				return m.refused(j, err)
 			}
 			j.ranges, j.list, owner, args = r, r.list(), of, rest
 		default:
