@@ -78,7 +78,11 @@ func Run(argv []string) int {
 			return 1
 		}
 	}
-	if h.config, err = config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log}); err != nil {
+	h.config, err = config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log})
+	if err == nil {
+		err = h.config.RefuseLines()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -87,6 +91,7 @@ func Run(argv []string) int {
 		return code
 	}
 	process.LogStart(log, args.Program, args.Bare)
+	config.LogIdle(log, registry, h.config)
 	if err := h.serve(begun, args.Program); err != nil {
 		log.Warning("%s", err)
 		return 1
@@ -112,6 +117,7 @@ func (h *host) rows() []setting.Row {
 		}
 	}
 	rows := slices.Concat(h.own.Rows(), h.process.Rows(), h.network.Rows(), sockets, h.tls.Rows(), h.store.Rows())
+	config.OfServers(rows)
 	return append(rows, setting.NewEnum("reactor-backend", &h.backend, reactor.Epoll, []setting.Choice[reactor.Backend]{
 		{Name: "gnet", Value: reactor.Gnet}, {Name: "epoll", Value: reactor.Epoll},
 		{Name: "io_uring", Value: reactor.IOUring},

@@ -72,6 +72,25 @@ func FollowUnsupported(registry *setting.Registry) {
 	}
 }
 
+// OfServers marks the rows that have an effect in servers and Sentinels alone.
+func OfServers(rows []setting.Row) {
+	for i := range rows {
+		switch rows[i].Name {
+		case "always-show-logo", "availability-zone", "tls-auth-clients-user", "tls-cluster", "tls-replication":
+			rows[i].Flags |= setting.NoEffect
+		}
+	}
+}
+
+// RefuseLines returns the error for a line that servers and Sentinels alone can carry out, or nil if there is none.
+func (c *Config) RefuseLines() error {
+	lines := slices.Concat(c.Users, c.Renames, c.Modules)
+	if len(lines) == 0 {
+		return nil
+	}
+	return lines[0].Refuse(errors.New("Only a server or a Sentinel takes this directive"))
+}
+
 // LogIdle names, in one line, the settings without an effect whose value is not their default. An unsupported directive
 // has its own line, which names the behaviour in place of the feature.
 func LogIdle(log *logging.Logger, registry *setting.Registry, config *Config) {

@@ -76,6 +76,9 @@ func Run(argv []string) int {
 		}
 	}
 	read, err := config.Load(registry, args, bytes.NewReader(stdin), config.Options{Log: log})
+	if err == nil {
+		err = read.RefuseLines()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -84,6 +87,7 @@ func Run(argv []string) int {
 	if begun == nil {
 		return code
 	}
+	config.LogIdle(log, registry, read)
 	signals := process.WatchSignals(&s.process, log, nil, nil)
 	defer signals.Stop()
 	stopped := make(chan struct{})

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 
+	"spindle/internal/config"
 	"spindle/internal/process"
 	"spindle/internal/setting"
 	"spindle/internal/tlsconfig"
@@ -50,7 +52,9 @@ func (s *settings) rows() []setting.Row {
 
 // registry returns the registry of all settings.
 func (s *settings) registry() (*setting.Registry, error) {
-	return setting.NewRegistry(s.process.Rows(), s.store.Rows(), s.tls.Rows(), s.rows())
+	rows := slices.Concat(s.process.Rows(), s.store.Rows(), s.tls.Rows(), s.rows())
+	config.OfServers(rows)
+	return setting.NewRegistry(rows)
 }
 
 func checkURL(text string) error {

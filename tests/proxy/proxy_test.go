@@ -71,8 +71,23 @@ func startProxy(t *testing.T, shards []*testkit.Server, args ...string) *testkit
 	return testkit.Launch(t, testkit.Spec{Bare: true, Port: port, Args: append(all, args...)})
 }
 
+// TestLinesOfServers: a proxy and a dashboard refuse a line that servers alone can carry out.
+func TestLinesOfServers(t *testing.T) {
+	t.Parallel()
+	for _, role := range []string{"--proxy", "--dashboard"} {
+		for line, words := range map[string][]string{"user": {"a", "on"}, "rename-command": {"GET", "FETCH"},
+			"loadmodule": {"/m.so"}} {
+			out, code := testkit.Run(t, testkit.Slowly(time.Minute), "", testkit.Spindle(t),
+				append([]string{role, "--" + line}, words...)...)
+			if code != 1 || !strings.Contains(out, "Only a server or a Sentinel takes this directive") {
+				t.Errorf("%s with %s ends with %d: %s", role, line, code, out)
+			}
+		}
+	}
+}
+
 // TestProcessSettings: a proxy and a dashboard have the title and the score that their settings ask for. They write the
-// trace of a fatal signal into the log file.
+// trace of a fatal signal into the log file. The log names a setting without an effect.
 func TestProcessSettings(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {
@@ -95,7 +110,7 @@ func TestProcessSettings(t *testing.T) {
 	} {
 		log := filepath.Join(t.TempDir(), "log")
 		s := launch("--logfile", log, "--oom-score-adj", "yes", "--oom-score-adj-values", "7", "0", "0",
-			"--proc-title-template", "a {server-mode} on {listen-addr}")
+			"--tls-cluster", "yes", "--proc-title-template", "a {server-mode} on {listen-addr}")
 		of := fmt.Sprintf("/proc/%d/", s.PID)
 		title, _, _ := strings.Cut(read(of+"cmdline"), "\x00")
 		if want := fmt.Sprintf("a [%s] on 127.0.0.1:%d", name, s.Port); title != want {
@@ -110,6 +125,9 @@ func TestProcessSettings(t *testing.T) {
 			if score := read(of + "oom_score_adj"); score != "900\n" || !strings.HasPrefix(read(of+"cmdline"), "b\x00") {
 				t.Errorf("after CONFIG SET the score is %q, and the title %q", score, read(of+"cmdline"))
 			}
+		}
+		if text := read(log); !strings.Contains(text, "without effect in this version: tls-cluster\n") {
+			t.Errorf("%s: the log does not say that tls-cluster is without effect: %s", name, text)
 		}
 		s.Crashes()
 		s.Signal(syscall.SIGQUIT)
