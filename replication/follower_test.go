@@ -649,8 +649,8 @@ func TestReadAheadOfADamagedCopy(t *testing.T) {
 	}
 }
 
-// TestWritesBeforeReplicaOf: a transaction writes, and then makes this primary a replica. Its writes are in no stream.
-// So no replica may continue the old history, also after a promotion before the full copy.
+// TestWritesBeforeReplicaOf: a transaction writes, and then makes this primary a replica. It may write once more, which
+// is in no stream. So no replica may continue the old history, also after a promotion before the full copy.
 func TestWritesBeforeReplicaOf(t *testing.T) {
 	p := newPrimary(t)
 	p.online()

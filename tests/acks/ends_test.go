@@ -70,6 +70,23 @@ func TestRoleChangeAfterAWrite(t *testing.T) {
 	}
 }
 
+// TestRoleChangeInATransaction: the server becomes a replica in a transaction that has written. The reply becomes an
+// error.
+func TestRoleChangeInATransaction(t *testing.T) {
+	t.Parallel()
+	s, _ := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	s.Do("SET", "n", 0)
+	other := testkit.Start(t)
+	c := s.Dial()
+	c.Must("MULTI")
+	c.Must("INCR", "n")
+	c.Must("REPLICAOF", "127.0.0.1", other.Port)
+	send(t, c, "EXEC")
+	if got := receive(t, c); got != "UNCONFIRMED" {
+		t.Errorf("the transaction: %s", got)
+	}
+}
+
 // TestClientLeaves: a client whose reply is held can be killed and can disconnect. QUIT waits for the replies before
 // it.
 func TestClientLeaves(t *testing.T) {
