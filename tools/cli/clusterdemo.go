@@ -270,6 +270,7 @@ func (d *demo) assign() error {
 		if err != nil {
 			return err
 		}
+		// An order that was carried out cannot be repeated. So a busy node has time for its reply.
 		var orders [][]any
 		if n.of == nil {
 			orders = append(orders, []any{"CLUSTER", "SET-CONFIG-EPOCH", i + 1},
@@ -279,7 +280,7 @@ func (d *demo) assign() error {
 			orders = append(orders, []any{"CLUSTER", "MEET", "127.0.0.1", d.nodes[0].port})
 		}
 		for _, order := range orders {
-			if _, err := n.ask(order...); err != nil {
+			if _, err := n.askFor(demoPatience, order...); err != nil {
 				return err
 			}
 		}
@@ -329,13 +330,16 @@ func (d *demo) settled() error {
 }
 
 // ask sends one command on a new connection.
-func (n *demoNode) ask(args ...any) (string, error) {
+func (n *demoNode) ask(args ...any) (string, error) { return n.askFor(5*time.Second, args...) }
+
+// askFor is ask, with the time for the reply.
+func (n *demoNode) askFor(limit time.Duration, args ...any) (string, error) {
 	c, err := respclient.DialTimeout(n.address, time.Second)
 	if err != nil {
 		return "", fmt.Errorf("%s: %s", n.address, reason.Of(err))
 	}
 	defer c.Close()
-	c.SetTimeout(5 * time.Second)
+	c.SetTimeout(limit)
 	v, err := c.Do(args...)
 	if err == nil {
 		err = v.Err()
