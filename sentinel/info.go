@@ -22,6 +22,7 @@ type report struct {
 	primaryHost string
 	primaryPort int
 	primaryUp   bool
+	spindle     bool
 	priority    *int64
 	offset      *uint64
 	announced   *bool
@@ -45,6 +46,8 @@ func parseReport(info string) (r report) {
 		case !found:
 		case name == "run_id" && len(value) >= 40:
 			r.runID = value[:40]
+		case name == "spindle_version":
+			r.spindle = true
 		case name == "role" && strings.HasPrefix(value, "master"):
 			r.role = "master"
 		case name == "role" && strings.HasPrefix(value, "slave"):
@@ -213,6 +216,9 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 		if p := i.primary; p != nil && p.chosen == i && p.state == waitPromotion && p.acks > 0 {
 			m.chooseAgain(p)
 		}
+		for _, r := range i.replicas.each() {
+			r.synced = false // the primary may have another history now
+		}
 		if i.kind == primary && i.rebootDownAfter != 0 {
 			i.flags |= rebooted
 			i.rebootSince = m.now
@@ -247,7 +253,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	i.primaryUp = r.primaryUp
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
 		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
-		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || i.primaryUp)
+		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || r.hadLink(p.history))
 		i.counted = i.counted || i.infoOf >= p.infoOf
 	}
 	if r.priority != nil {
@@ -259,6 +265,13 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	if r.announced != nil {
 		i.announced = *r.announced
 	}
+}
+
+// hadLink reports whether a replica has had a link to its primary since it started, and still has the primary's
+// history. If the link has ended meanwhile, only a spindle shows that. A redis-server also counts the time since its
+// link to an earlier primary.
+func (r *report) hadLink(history string) bool {
+	return r.primaryUp || r.spindle && r.linkDown != neverLinked && history != "" && r.history == history
 }
 
 // stillSynced reports whether a replica that reports itself a primary has all of its primary's data. A failover that

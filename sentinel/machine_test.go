@@ -362,6 +362,64 @@ func TestReplicaIsSoonFit(t *testing.T) {
 	}
 }
 
+// TestLinkBetweenINFOs: the replies of a primary wait for its replica. The replica's link begins after one INFO and
+// ends before the next, because the primary dies. A spindle with the primary's history can be promoted. A redis-server
+// cannot, because it also counts the time since the link to an earlier primary.
+func TestLinkBetweenINFOs(t *testing.T) {
+	const own, other = "history-a", "history-b"
+	for name, x := range map[string]struct {
+		more string // what its INFO says besides
+		down int64
+		fit  bool
+	}{
+		"a spindle":                {"spindle_version:1\r\nmaster_replid:" + own + "\r\n", 3, true},
+		"a spindle with old data":  {"spindle_version:1\r\nmaster_replid:" + other + "\r\n", 3, false},
+		"a spindle without a link": {"spindle_version:1\r\nmaster_replid:" + own + "\r\n", -1, false},
+		"a redis-server":           {"master_replid:" + own + "\r\n", 3, false},
+	} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+		p, down := m.primaries.list[0], int64(-1)
+		m.pass(15_000, "PONG", func(i *Instance) string {
+			if i == p {
+				return "role:master\r\nmaster_replid:" + own + "\r\nack_replicas_wanted:1\r\n" +
+					"slave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+			}
+			if m.now > 10_000 {
+				down = x.down
+			}
+			return x.more + strings.Replace(ofReplica(100, 1, strings.Repeat("a", 40), down), "status:up", "status:down", 1)
+		})
+		if r := p.replicas.list[0]; r.synced != x.fit {
+			t.Errorf("%s: it can be promoted: %t", name, r.synced)
+		}
+	}
+}
+
+// TestPrimaryRestarts: the replies of a primary wait for its replica. After a restart the primary may have another
+// history. So its replica is not promoted before it has a link again.
+func TestPrimaryRestarts(t *testing.T) {
+	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p, runID, status := m.primaries.list[0], "a", "up"
+	info := func(i *Instance) string {
+		if i == p {
+			return "run_id:" + strings.Repeat(runID, 40) + "\r\nrole:master\r\nack_replicas_wanted:1\r\n" +
+				"slave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+		}
+		return strings.Replace(ofReplica(100, 1, strings.Repeat("c", 40), 0), "status:up", "status:"+status, 1)
+	}
+	m.pass(15_000, "PONG", info)
+	r := p.replicas.list[0]
+	before := r.synced
+	runID, status = "b", "down"
+	m.pass(15_000, "PONG", info)
+	after := r.synced
+	status = "up"
+	m.pass(15_000, "PONG", info)
+	if !before || after || !r.synced {
+		t.Errorf("it can be promoted: %t before, %t after the restart, %t with a link", before, after, r.synced)
+	}
+}
+
 // TestChosenReplicaRestarts: the replies of a primary wait for its replica. The replica is chosen, and restarts with
 // less data before it is promoted. It is not promoted before it has all data again.
 func TestChosenReplicaRestarts(t *testing.T) {
