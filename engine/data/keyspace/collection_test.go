@@ -471,11 +471,12 @@ func TestMemberBytes(t *testing.T) {
 }
 
 // TestFreeingIsShort: removing or replacing a large collection costs the turn a constant time, and a view can still
-// read the collection. The bound, in CPU time, is a quarter of what freeing it all would take.
+// read the collection. The bound, in CPU time, is a quarter of what freeing it all would take. The shortest of a few
+// tries counts.
 func TestFreeingIsShort(t *testing.T) {
-	n := 200_000
+	n, tries := 200_000, 6
 	if invariant.Enabled { // such builds are slow, and time does not matter in them
-		n = 5_000
+		n, tries = 5_000, 1
 	}
 	ways := map[string]func(db *DB){
 		"delete":  func(db *DB) { db.Delete([]byte("s")) },
@@ -494,37 +495,41 @@ func TestFreeingIsShort(t *testing.T) {
 	}
 	k := newFakeKeyspace(t)
 	empty := k.heap.Used()
+	const limit = time.Millisecond
 	for name, f := range ways {
 		for _, frozen := range []bool{false, true} {
-			db := k.DB(0)
-			fakeMany(db, []byte("s"), n)
-			var view *View
-			if frozen {
-				view = k.Freeze()
-				view.Keep()
-			}
-			took := steps(1, func(int) { f(db) })
-			t.Logf("%s, frozen %t: %v", name, frozen, took)
-			if took > time.Millisecond && !invariant.Enabled {
-				t.Errorf("%s, frozen %t: %v", name, frozen, took)
-			}
-			if db.Len() > 1 || name != "replace" && name != "rename over" && db.Len() != 0 {
-				t.Errorf("%s: %d keys are left", name, db.Len())
-			}
-			if frozen {
-				reclaim(k) // everything that may be freed is freed
-				if v := view.Get(0, []byte("s")); fakeAt(v.Root()).members.Len() != n || strings.Count(fakeText(v), ",") != n-1 {
-					t.Errorf("%s: the view has lost members", name)
+			best := time.Hour
+			for try := 0; try < tries && best > limit; try++ { // a hypervisor may have stopped the processor
+				db := k.DB(0)
+				fakeMany(db, []byte("s"), n)
+				var view *View
+				if frozen {
+					view = k.Freeze()
+					view.Keep()
 				}
-				view.Close()
+				best = min(best, steps(1, func(int) { f(db) })[0])
+				if db.Len() > 1 || name != "replace" && name != "rename over" && db.Len() != 0 {
+					t.Errorf("%s: %d keys are left", name, db.Len())
+				}
+				if frozen {
+					reclaim(k) // everything that may be freed is freed
+					if v := view.Get(0, []byte("s")); fakeAt(v.Root()).members.Len() != n || strings.Count(fakeText(v), ",") != n-1 {
+						t.Errorf("%s: the view has lost members", name)
+					}
+					view.Close()
+				}
+				if objects, _ := k.heap.LazyObjects(); objects != 1 && !frozen {
+					t.Errorf("%s: %d objects wait to be freed", name, objects)
+				}
+				db.Flush()
+				reclaim(k)
+				if used := k.heap.Used(); used != empty {
+					t.Fatalf("%s, frozen %t: %d bytes are left", name, frozen, used-empty)
+				}
 			}
-			if objects, _ := k.heap.LazyObjects(); objects != 1 && !frozen {
-				t.Errorf("%s: %d objects wait to be freed", name, objects)
-			}
-			db.Flush()
-			reclaim(k)
-			if used := k.heap.Used(); used != empty {
-				t.Fatalf("%s, frozen %t: %d bytes are left", name, frozen, used-empty)
+			t.Logf("%s, frozen %t: %v", name, frozen, best)
+			if best > limit && !invariant.Enabled {
+				t.Errorf("%s, frozen %t: %v", name, frozen, best)
 			}
 		}
 	}
