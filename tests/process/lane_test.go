@@ -107,7 +107,10 @@ func duringATurn(t *testing.T, seconds int) (wrong []string, inTime bool) {
 	s.Do("ECHO", "slow")
 	s.Do("CONFIG", "SET", "slowlog-log-slower-than", -1)
 	s.Do("ACL", "SETUSER", "operator", "on", ">secret", "+@all", "~*")
-	time.Sleep(testkit.Slowly(1300 * time.Millisecond)) // until the published state includes it
+	testkit.Until(t, laneSoon(), "the published state includes it", func() error {
+		slow, clients := old.Must("SLOWLOG", "GET", -1).String(), old.Must("CLIENT", "LIST").Text
+		return testkit.Equal(strings.Contains(slow, "slow") && strings.Contains(clients, "name=victim"), true)
+	})
 
 	busy := occupy(t, s, "DEBUG", "SLEEP", seconds)
 	over := make(chan respclient.Value, 1)
@@ -320,12 +323,19 @@ func TestLaneRights(t *testing.T) {
 	s := testkit.Start(t, "--admin-unixsocket", path, "--admin-unixsocketperm", "700", "--enable-debug-command", "yes")
 	s.Do("ACL", "SETUSER", "weak", "on", ">pw", "+ping", "+auth")
 	s.Do("ACL", "SETUSER", "default", "on", ">root", "+@all", "~*", "&*")
-	time.Sleep(testkit.Slowly(300 * time.Millisecond))
-	c, err := respclient.Dial(path)
-	if err != nil {
-		t.Fatal(err)
+	dial := func() *respclient.Client {
+		c, err := respclient.Dial(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
 	}
-	defer c.Close()
+	c := dial()
+	testkit.Until(t, laneSoon(), "the lane knows the new user", func() error {
+		v, err := dial().Do("AUTH", "weak", "pw")
+		return errors.Join(err, testkit.Equal(v.Text, "OK"))
+	})
 	admin := s.Dial()
 	admin.Must("AUTH", "root")
 	admin.Send("DEBUG", "SLEEP", 2)

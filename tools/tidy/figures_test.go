@@ -114,7 +114,7 @@ func TestBackwardFindsTheFewestArrows(t *testing.T) {
 
 // mostSleeps is the maximum number of pauses of fixed length in tests. A test polls for a condition (testkit.Until),
 // waits for a deadline (testkit.Lapse) or for a random time (testkit.Moment), or keeps a pace (time.Tick).
-const mostSleeps = 40
+const mostSleeps = 38
 
 func TestTestsRarelySleep(t *testing.T) {
 	sleeps := 0
