@@ -244,7 +244,12 @@ func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request
 	return true, true
 }
 
-var lastPort atomic.Int32
+// leased has ports that no other test process gets. Reactors have them in turns, since some tests make many reactors.
+var (
+	leased    [75]int
+	leaseOnce sync.Once
+	lastPort  atomic.Int32
+)
 
 // fan sends the next number to all named sessions except s. Inside a turn.
 func (h *testHandler) fan(s *testSession) {
@@ -279,8 +284,13 @@ func serveHandler(t testing.TB, h protocol.Handler, o Options) (*Reactor, string
 			}
 		}
 	}
+	leaseOnce.Do(func() {
+		for i := range leased {
+			leased[i] = testkit.FreePort(t)
+		}
+	})
 	for range 60 {
-		port := 21170 + int(lastPort.Add(1))%75
+		port := leased[int(lastPort.Add(1))%len(leased)]
 		if o.Port = port; secured {
 			o.Port, o.TLSPort, o.TLS = 0, port, serverTLS()
 		}

@@ -19,6 +19,7 @@ import (
 
 	"spindle/internal/invariant"
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 func testSettings(change func(*Settings)) *Settings {
@@ -460,7 +461,7 @@ func TestUnixSocket(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
-		port := 21155 + int(b)
+		port, other := testkit.FreePort(t), testkit.FreePort(t)
 		r, err := New(Options{Handler: h, Backend: b, Port: port, Bind: []string{"127.0.0.1", "-::1", "-192.0.2.77"}})
 		if err != nil {
 			t.Fatal(err)
@@ -483,10 +484,10 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 		// First the same port again, then another: connections stay.
-		if err := r.Rebind([]string{"127.0.0.1"}, port+3, 0); err != nil {
+		if err := r.Rebind([]string{"127.0.0.1"}, other, 0); err != nil {
 			t.Fatal(err)
 		}
-		p2 := dial(t, fmt.Sprintf("127.0.0.1:%d", port+3))
+		p2 := dial(t, fmt.Sprintf("127.0.0.1:%d", other))
 		for _, p := range []*peer{p, p2} {
 			p.send(command("PING"))
 			p.expect("+OK\r\n")
@@ -494,7 +495,7 @@ func TestAddresses(t *testing.T) {
 		if err := r.Rebind([]string{"192.0.2.77"}, port, 0); err == nil {
 			t.Error("an address that is not ours was accepted")
 		}
-		dial(t, fmt.Sprintf("127.0.0.1:%d", port+3)).send(command("PING"))
+		dial(t, fmt.Sprintf("127.0.0.1:%d", other)).send(command("PING"))
 	})
 }
 

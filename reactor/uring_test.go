@@ -9,6 +9,7 @@ import (
 
 	"spindle/protocol"
 	"spindle/reactor/uring"
+	"spindle/tests/testkit"
 )
 
 // A held client that does not stop sending fills its socket, not the server's memory. Its requests get replies when it
@@ -98,7 +99,8 @@ func TestPeersThatLeaveBeforeTheirReplies(t *testing.T) {
 // While all batches stay away, their connections keep all buffers of the ring. Other clients are served all the same.
 func TestConnectionsShareTheRingsBuffers(t *testing.T) {
 	h := &stuckHandler{Handler: newTestHandler(), open: make(chan struct{})}
-	r, err := New(Options{Handler: h, Backend: IOUring, Loops: 2, Bind: []string{"127.0.0.1"}, Port: 21245})
+	r, err := New(Options{Handler: h, Backend: IOUring, Loops: 2, Bind: []string{"127.0.0.1"},
+		Port: testkit.FreePort(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
