@@ -67,7 +67,11 @@ func TestClaimPassesDeletedEntries(t *testing.T) {
 		}
 		return time.Since(began)
 	}
-	if all, one := claim(""), claim("COUNT 1"); one > 10*all {
+	all, one := claim(""), claim("COUNT 1")
+	for range 2 { // another process may use the processor
+		all, one = min(all, claim("")), min(one, claim("COUNT 1"))
+	}
+	if one > 10*all {
 		t.Errorf("one entry takes %v, all take %v", one, all)
 	}
 }
