@@ -259,7 +259,8 @@ func TestLease(t *testing.T) {
 		ctx := within(t)
 		watched := mirrorOf(ctx, s, 0)
 		session, cancel := context.WithCancel(ctx)
-		n, err := NewSession(session, s, testkit.Slowly(2*time.Second))
+		const ttl = 4 * time.Second // a busy host may delay a call for a second
+		n, err := NewSession(session, s, testkit.Slowly(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func TestLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		watched.await(t, s)
-		testkit.Lapse(testkit.Slowly(3 * time.Second)) // it is kept alive
+		testkit.Lapse(testkit.Slowly(ttl * 3 / 2)) // it is kept alive
 		if e, err := s.Get(ctx, "/w/leased"); err != nil || e.Lease != n.Lease {
 			t.Errorf("%+v, %v", e, err)
 		}
@@ -298,7 +299,7 @@ func TestElection(t *testing.T) {
 		led := make(chan *Leadership)
 		for i := range 3 {
 			go func() {
-				l, err := Campaign(ctx, s, "/leader", fmt.Append(nil, i), testkit.Slowly(2*time.Second), func([]byte, error) {})
+				l, err := Campaign(ctx, s, "/leader", fmt.Append(nil, i), testkit.Slowly(20*time.Second), func([]byte, error) {})
 				if err == nil {
 					led <- l
 				}
