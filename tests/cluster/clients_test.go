@@ -205,8 +205,8 @@ func TestClientLibraries(t *testing.T) {
 				if _, err := heir.Ask("CLUSTER", "FAILOVER"); err != nil {
 					return err
 				}
-				// A second command during the failover would restart it.
-				return testkit.Poll(time.Second, func() error { return role(heir) })
+				// A second command during the failover would restart it. An attempt lapses after five seconds.
+				return testkit.Poll(6*time.Second, func() error { return role(heir) })
 			})
 			onwards("the failover")
 			from, to := primaryOf(t, nodes[4], nodes), primaryOf(t, nodes[5], nodes)
