@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,7 +64,7 @@ func TestCheckRDB(t *testing.T) {
 
 // TestCheckAOF: under the name redis-check-aof, spindle prints that tool's lines and has its exit code. --fix truncates
 // at the same place. The logs come from either server: complete, truncated, and with transactions that begin or end
-// twice.
+// twice. Each run truncates at other places, and long runs at more of them.
 func TestCheckAOF(t *testing.T) {
 	t.Parallel()
 	link := filepath.Join(t.TempDir(), "redis-check-aof")
@@ -126,11 +127,15 @@ func TestCheckAOF(t *testing.T) {
 		check("the file alone", incr, log)
 		check("empty", incr, nil)
 		check("empty, by the manifest", incr, nil, "--fix")
-		for n := 0; n < len(log); n += 7 {
+		step := 23
+		if testkit.Scale() > 1 {
+			step = 7
+		}
+		for n := rand.IntN(step); n < len(log); n += step {
 			check(fmt.Sprint("cut at ", n), incr, log[:n])
 			check(fmt.Sprint("mended, cut at ", n), incr, log[:n], "--fix")
 		}
-		for n := 1; n <= len(names); n += 3 {
+		for n := 1 + rand.IntN(step/2); n <= len(names); n += step / 2 {
 			check(fmt.Sprint("manifest cut at ", n), manifest, names[:n])
 		}
 		for name, text := range map[string]string{

@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -72,8 +73,8 @@ func damages(t *testing.T, dir string) []damage {
 		damage{"cluster-enabled yes\nreplicaof 127.0.0.1 1", 0}, damage{"port 0", 0}, damage{`bind ""`, 0})
 }
 
-// TestCheckConfig compares --check-config with a start, for more than a hundred invalid files. Both refuse the same
-// files and name the same line. --check-config creates and changes no file.
+// TestCheckConfig compares --check-config with a start, for invalid files. Both refuse the same files and name the same
+// line. --check-config creates and changes no file. It names each of more than a hundred invalid lines of one file.
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -93,8 +94,19 @@ func TestCheckConfig(t *testing.T) {
 		testkit.FreePort(t), dir, dir)
 	before := strings.Count(head, "\n")
 	limit := testkit.Slowly(20 * time.Second)
-	refused, together, want := 0, head, []string{}
+	together, want, turn := head, []string{}, rand.IntN(3)
 	for i, d := range damages(t, dir) {
+		joins := d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") &&
+			!strings.HasPrefix(d.lines, "logfile") && !strings.HasPrefix(d.lines, "admin-address") // the last one counts
+		if joins {
+			together += d.lines + "\n"
+			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
+		}
+		// Each run starts another third of the files. The other files need no process of their own.
+		starts := i%3 == turn || testkit.Scale() > 1
+		if joins && !starts {
+			continue
+		}
 		path := put("a.conf", head+d.lines+"\nhz 30\n")
 		out, code := testkit.Run(t, limit, "", program, "--check-config", path)
 		if _, err := os.Stat(filepath.Join(dir, "server.log")); err == nil {
@@ -103,16 +115,15 @@ func TestCheckConfig(t *testing.T) {
 		if now, _ := os.ReadFile(path); string(now) != head+d.lines+"\nhz 30\n" {
 			t.Fatalf("%q: the check has changed the file", d.lines)
 		}
-		starts := false
-		if i%3 == 0 || testkit.Scale() > 1 {
-			starts = testkit.Launch(t, testkit.Spec{NoWait: true, Bare: true, Dir: dir, Args: []string{path}}).Wait(limit) == 0
+		takes := false
+		if starts {
+			takes = testkit.Launch(t, testkit.Spec{NoWait: true, Bare: true, Dir: dir, Args: []string{path}}).Wait(limit) == 0
 			os.Remove(filepath.Join(dir, "server.log"))
 		}
-		if starts || code != 1 {
-			t.Errorf("%q: a start takes it: %t; --check-config: %d, %s", d.lines, starts, code, out)
+		if takes || code != 1 {
+			t.Errorf("%q: a start takes it: %t; --check-config: %d, %s", d.lines, takes, code, out)
 			continue
 		}
-		refused++
 		place := fmt.Sprintf("%s:%d: ", path, before+d.at)
 		if strings.Contains(d.lines, "nest") {
 			place = filepath.Join(dir, "nested.conf") + ":3: "
@@ -121,14 +132,9 @@ func TestCheckConfig(t *testing.T) {
 			!strings.HasSuffix(out, path+": 1 refused\n") {
 			t.Errorf("%q: %s", d.lines, out)
 		}
-		if d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") &&
-			!strings.HasPrefix(d.lines, "logfile") && !strings.HasPrefix(d.lines, "admin-address") { // the last one counts
-			together += d.lines + "\n"
-			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
-		}
 	}
-	if refused < 100 {
-		t.Errorf("only %d damaged files", refused)
+	if len(want) < 100 {
+		t.Errorf("only %d invalid lines", len(want))
 	}
 	path := put("a.conf", together)
 	out, _ := testkit.Run(t, limit, "", program, "--check-config", path)
