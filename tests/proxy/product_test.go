@@ -150,7 +150,7 @@ func TestRepliesOverGroups(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			play(t, all, one, 20, 1200*testkit.Scale(), false)
+			play(t, all, one, 20, 600*testkit.Scale(), false)
 			<-moved
 			testkit.Until(t, testkit.Slowly(120*time.Second), "the move ends", func() error {
 				move, err := d.try("GET", "/v1/products/shop/move", nil)

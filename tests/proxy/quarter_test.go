@@ -208,7 +208,7 @@ func probeEvery() time.Duration {
 	if testkit.Scale() > 1 {
 		return 2 * time.Millisecond
 	}
-	return 10 * time.Millisecond
+	return 20 * time.Millisecond
 }
 
 // startWriters begins to write.
@@ -359,9 +359,9 @@ type trouble struct {
 
 func moveQuarters(t *testing.T, s *shop, slots int) {
 	scale := testkit.Scale()
-	rate, keys := 1000*scale, 4000*scale
-	outage := time.Second
+	rate, keys, outage := 500, 2000, time.Second
 	if scale > 1 {
+		rate, keys = 1000*scale, 4000*scale
 		outage = min(6*time.Duration(scale)*time.Second, time.Minute)
 	}
 	fourth := s.group()

@@ -80,7 +80,7 @@ func TestScanWhileSlotsMove(t *testing.T) {
 			for round := range 3 { // slots move from each shard to each other
 				seen = scanAll(t, clients, func(call int) {
 					if call == 20 || call == 45 {
-						all.move(t, (round+call)%3, (round+call+1)%3, 300)
+						all.move(t, (round+call)%3, (round+call+1)%3, 100)
 					}
 				})
 				hasAll(t, keys, seen)
@@ -93,11 +93,11 @@ func TestScanWhileSlotsMove(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						all.move(t, i%3, (i+1)%3, 200)
+						all.move(t, i%3, (i+1)%3, 50)
 					}
 				}
 			})
-			for range 5 * testkit.Scale() {
+			for range 3 * testkit.Scale() {
 				hasAll(t, keys, scanAll(t, clients, func(int) {}))
 			}
 			close(stop)
