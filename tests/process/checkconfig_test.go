@@ -102,7 +102,7 @@ func TestCheckConfig(t *testing.T) {
 			together += d.lines + "\n"
 			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
 		}
-		// Each run starts another third of the files. The other files need no process of their own.
+		// Each run starts another third of the files. Lines of the common file need no other process.
 		starts := i%3 == turn || testkit.Scale() > 1
 		if joins && !starts {
 			continue

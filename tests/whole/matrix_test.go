@@ -74,7 +74,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// drawn returns the random cells to play.
+// drawn returns the cells to play, in random order: each unit once with each observer, and the others at random.
 func drawn(t *testing.T, seed uint64) (draws []draw) {
 	if *cellFlag != "" {
 		words := strings.Split(*cellFlag, "/")
@@ -98,9 +98,12 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 	for _, c := range columns {
 		if *onlyFlag == "" || slices.Contains(strings.Split(*onlyFlag, ","), c.name) {
 			from, total = append(from, c), total+c.weight
+			for _, r := range c.rows {
+				draws = append(draws, draw{c, r, rng.Uint64() >> 1})
+			}
 		}
 	}
-	for range n {
+	for len(draws) < n {
 		at := rng.IntN(total)
 		for _, c := range from {
 			if at -= c.weight; at < 0 {
@@ -109,7 +112,8 @@ func drawn(t *testing.T, seed uint64) (draws []draw) {
 			}
 		}
 	}
-	return draws
+	rng.Shuffle(len(draws), func(i, j int) { draws[i], draws[j] = draws[j], draws[i] })
+	return draws[:n]
 }
 
 // results has the results of all cells. All lanes share it.
