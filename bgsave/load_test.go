@@ -14,6 +14,7 @@ import (
 	"spindle/bgsave/codec"
 	"spindle/bgsave/rdb"
 	"spindle/internal/logging"
+	"spindle/tests/testkit"
 )
 
 // written returns s as the bytes of a file.
@@ -202,7 +203,10 @@ func TestLoadDelay(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	got := newFakeInserter()
 	var p Loading
-	time.AfterFunc(30*time.Millisecond, func() { cancel(ErrAborted) })
+	go func() {
+		testkit.Holds(testkit.Slowly(20*time.Second), func() bool { return p.LastKeysLoaded.Load() > 0 })
+		cancel(ErrAborted)
+	}()
 	_, err := Read(ctx, bytes.NewReader(file), got, LoadOptions{Delay: func() int64 { return 5000 }, Progress: &p,
 		Size: int64(len(file))})
 	if !errors.Is(err, ErrAborted) || got.longest != 1 || p.LastKeysLoaded.Load() == 0 || p.LastKeysLoaded.Load() > 100 {
