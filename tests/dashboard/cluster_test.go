@@ -144,7 +144,7 @@ func TestCluster(t *testing.T) {
 			rng := rand.New(rand.NewPCG(5, 6))
 			want := 4096
 			if testkit.Scale() == 1 { // the short form of the test
-				want = 1000
+				want = 500
 			}
 			s.do("POST", "/v1/products/shop/move", record{"steps": firstOf(p.Steps, want)}, nil)
 			for range 3 {

@@ -93,7 +93,7 @@ func (w *writers) write(rng *rand.Rand) error {
 			}
 		}
 		w.writes.Add(int64(batch))
-		time.Sleep(time.Millisecond) // a rate that replicas can follow on a busy host
+		time.Sleep(4 * time.Millisecond) // a rate that replicas can follow on a busy host
 	}
 	return nil
 }
