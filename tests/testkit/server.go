@@ -201,12 +201,31 @@ func (s *Server) Ended() bool {
 	}
 }
 
-// Signal sends a signal to the process, and to no other.
+// Signal sends a signal to the process, and to no other. After SIGSTOP, it returns when the process stands still.
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Fatalf("%s: signal %v: %v", s.name, sig, err)
 	}
+	if sig == syscall.SIGSTOP {
+		Until(s.t, 20*time.Second, s.name+" stands still", s.standsStill)
+	}
+}
+
+// standsStill returns nil if all threads of the process are stopped. On a busy host a thread runs for some
+// milliseconds after SIGSTOP was sent.
+func (s *Server) standsStill() error {
+	if s.Ended() {
+		return nil
+	}
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.PID))
+	for _, path := range stats {
+		// An error means that the thread has ended.
+		if text, failed := os.ReadFile(path); failed == nil && !strings.Contains(string(text), ") T ") {
+			err = fmt.Errorf("a thread runs: %s", text)
+		}
+	}
+	return err
 }
 
 // Kill sends SIGKILL, and waits for the process's end.
