@@ -299,7 +299,8 @@ func TestScriptMemoryLimit(t *testing.T) {
 	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function('f', function() "+hoard+
 		" end) redis.register_function('g', function() return 'g' end)")
 	short("a function", "FCALL", "f", "0")
-	short("a library", "FUNCTION", "LOAD", "#!lua name=m\nlocal t = {} for i = 1, 1e9 do t[i] = {i} end")
+	short("a library", "FUNCTION", "LOAD", "#!lua name=m\nlocal t = {} for i = 1, 1e9 do t[i] = {"+
+		strings.Repeat("i, ", 32)+"} end") // it has half a second
 	short("values from a command", "EVAL",
 		"redis.call('SET', 'big', string.rep('x', 4e6)) local t = {} for i = 1, 9 do t[i] = redis.call('GET', 'big') end",
 		"0")
