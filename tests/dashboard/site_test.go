@@ -134,7 +134,8 @@ func (s *site) call(b *process, method, path string, body any) (status int, repl
 func (s *site) try(method, path string, body, reply any) error {
 	s.t.Helper()
 	status, text, err := s.call(s.awaitActive(), method, path, body)
-	for err == nil && strings.Contains(text, `"code":"no_active"`) { // on a busy host, its short lease has lapsed
+	for err == nil && (strings.Contains(text, `"code":"no_active"`) || strings.Contains(text, `"code":"not_active"`)) {
+		// On a busy host its short lease has lapsed.
 		status, text, err = s.call(s.awaitActive(), method, path, body)
 	}
 	if err != nil {
