@@ -153,12 +153,12 @@ func TestBusyRequests(t *testing.T) {
 				if status, body := fetch(t, "http://"+address+"/healthz"); status != 200 || body != "ok\n" {
 					t.Errorf("%d %q", status, body)
 				}
-				if time.Since(began) > testkit.Slowly(5*time.Second) {
+				if time.Since(began) > testkit.Slowly(15*time.Second) {
 					slow++
 				}
 			}
 			if slow > 2 { // a busy machine may slow down one
-				t.Errorf("%d of 20 requests took more than 5 s", slow)
+				t.Errorf("%d of 20 requests took more than 15 s", slow)
 			}
 			if c.token != "" {
 				if err := <-traced; err != nil {
