@@ -173,6 +173,10 @@ func (m *Machine) best(p *Instance) *Instance {
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
 // had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. A server
 // that was a primary before, or that a full copy has not reached, may lack what earlier primaries have confirmed.
+//
+// R are the replicas that the primary's last INFO names, and the others that could be promoted. If the primary has
+// restarted, offsets of before are not compared with later ones: a replica with the primary's history comes first. One
+// of another history may be without what others have confirmed since the restart, so R are then all known replicas.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instance {
 	fresh := 3 * m.info
 	if p.is(subjectivelyDown) {
@@ -187,15 +191,34 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
 			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince)
 	})
-	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking-p.acks+1 {
+	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking(fit)-p.acks+1 {
 		return nil
 	}
 	return slices.MinFunc(fit, func(a, b *Instance) int {
-		if p.acks > 0 && a.offset != b.offset {
+		switch {
+		case p.acks == 0:
+		case (a.history == p.history) != (b.history == p.history):
+			if a.history == p.history {
+				return -1
+			}
+			return 1
+		case a.offset != b.offset:
 			return cmp.Compare(b.offset, a.offset)
 		}
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.offset, a.offset), compareRunIDs(a.runID, b.runID))
 	})
+}
+
+// acking returns how many replicas may have confirmed writes of the primary, if those of fit can be promoted.
+func (p *Instance) acking(fit []*Instance) int {
+	anyHistory := slices.ContainsFunc(fit, func(r *Instance) bool { return r.history != p.history })
+	n := 0
+	for _, r := range p.replicas.list {
+		if anyHistory || r.listed || slices.Contains(fit, r) {
+			n++
+		}
+	}
+	return max(n, p.ackers)
 }
 
 // compareRunIDs sorts an unknown id last.

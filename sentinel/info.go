@@ -163,14 +163,14 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	i.infoAt, i.infoOf = m.now, came
 	m.learnIdentity(i, r)
 	if i.kind == primary {
+		if r.role == "master" {
+			i.acks, i.ackers, i.history = r.acks, len(r.replicas), r.history
+			for _, r := range i.replicas.list {
+				r.counted, r.listed = false, false
+			}
+		}
 		for _, at := range r.replicas {
 			m.learnReplica(i, at)
-		}
-		if r.role == "master" {
-			i.acks, i.acking, i.history = r.acks, len(r.replicas), r.history
-			for _, r := range i.replicas.list {
-				r.counted = false
-			}
 		}
 	}
 	i.linkDown, i.uptime = r.linkDown, r.uptime
@@ -178,7 +178,7 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	case r.role == "slave":
 		m.learnFollowing(i, r)
 	case i.kind == replica && r.role == "master" && i.stillSynced(r):
-		i.offset = r.until
+		i.offset, i.history = r.until, r.before
 	default:
 		i.synced = false
 	}
@@ -216,9 +216,6 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 		if p := i.primary; p != nil && p.chosen == i && p.state == waitPromotion && p.acks > 0 {
 			m.chooseAgain(p)
 		}
-		for _, r := range i.replicas.each() {
-			r.synced = false // the primary may have another history now
-		}
 		if i.kind == primary && i.rebootDownAfter != 0 {
 			i.flags |= rebooted
 			i.rebootSince = m.now
@@ -230,13 +227,21 @@ func (m *Machine) learnIdentity(i *Instance, r report) {
 // replicasMax bounds how many replicas an INFO can add.
 const replicasMax = 4096
 
-// learnReplica adds a replica of a primary, unless it is known.
+// learnReplica notes a replica that its primary names, and adds it unless it is known.
 func (m *Machine) learnReplica(p *Instance, at hostPort) {
 	to, err := m.address(at.host, at.port, false)
-	if err != nil || p.replicas.find(m.shownWithPort(to)) != nil || p.replicas.len() >= replicasMax {
+	if err != nil {
+		return
+	}
+	if r := p.replicas.find(m.shownWithPort(to)); r != nil {
+		r.listed = true
+		return
+	}
+	if p.replicas.len() >= replicasMax {
 		return
 	}
 	if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
+		r.listed = true
 		m.emit(logging.LevelNotice, "+slave", r, "")
 		_ = m.save() // save logs the error
 	}
@@ -253,7 +258,9 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	i.primaryUp = r.primaryUp
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
 		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
-		i.synced = follows && !r.copying && (i.synced && !i.saysPrimary || r.hadLink(p.history))
+		kept := i.synced && !i.saysPrimary && r.history == i.history // a full copy that has failed leaves another history
+		i.synced = follows && !r.copying && (kept || r.hadLink(p.history))
+		i.history = r.history
 		i.counted = i.counted || i.infoOf >= p.infoOf
 	}
 	if r.priority != nil {

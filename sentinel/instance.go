@@ -71,6 +71,7 @@ type Instance struct {
 	hasInfo     bool
 	saysPrimary bool // its last INFO has the role of a primary
 	roleSince   int64
+	history     string // the replication id of its data; a primary's is that of its last INFO as a primary
 
 	// These fields are a replica's, from its INFO.
 	linkDown       int64 // ms
@@ -82,6 +83,7 @@ type Instance struct {
 	primaryUp      bool
 	synced         bool // it has had all of its primary's data, and no full copy or restart since
 	counted        bool // it has reported itself a replica since its primary's last INFO
+	listed         bool // its primary's last INFO names it
 	offset         uint64
 	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64
@@ -90,9 +92,8 @@ type Instance struct {
 	// These fields are a primary's.
 	sentinels, replicas table
 	quorum              int64
-	acks                int    // how many replicas its replies wait for, by its last INFO
-	acking              int    // its replicas in that INFO
-	history             string // its replication id in that INFO
+	acks                int // how many replicas its replies wait for, by its last INFO
+	ackers              int // its replicas in that INFO
 	parallel            int64
 	user, password      string
 	renamed             []rename

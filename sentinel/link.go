@@ -255,6 +255,9 @@ func (m *Machine) sendPeriodic(i *Instance) {
 		i.primary.acks > 0 && (!i.synced || i.infoOf < l.commandsAt)) {
 		info = min(info, 1000)
 	}
+	if i.kind == primary && i.acks > 0 && i.infoOf < l.commandsAt { // it may have restarted with another history
+		info = min(info, 1000)
+	}
 	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {
 		m.request(i, toInfo, "INFO")
 	}

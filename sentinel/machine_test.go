@@ -395,28 +395,90 @@ func TestLinkBetweenINFOs(t *testing.T) {
 	}
 }
 
-// TestPrimaryRestarts: the replies of a primary wait for its replica. After a restart the primary may have another
-// history. So its replica is not promoted before it has a link again.
+// TestPrimaryRestarts: the replies of a primary wait for one of its replicas. The primary restarts with another
+// history, and ends. A replica with the new history is promoted before one with a larger offset in the old history. If
+// none has the new one, the old one's largest offset wins, but only if all replicas can be reached.
 func TestPrimaryRestarts(t *testing.T) {
-	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
-	p, runID, status := m.primaries.list[0], "a", "up"
-	info := func(i *Instance) string {
-		if i == p {
-			return "run_id:" + strings.Repeat(runID, 40) + "\r\nrole:master\r\nack_replicas_wanted:1\r\n" +
-				"slave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
+	const before, after = "history-a", "history-b"
+	for name, x := range map[string]struct {
+		histories [2]string // of the replicas, after the restart; "": it cannot be reached
+		best      string
+	}{
+		"one has a link again":              {[2]string{after, before}, "10.0.0.2"},
+		"none has a link again":             {[2]string{before, before}, "10.0.0.3"},
+		"the one with a link has gone":      {[2]string{"", before}, ""},
+		"the one without a link has gone":   {[2]string{after, ""}, "10.0.0.2"},
+		"a copy has begun, and has failed":  {[2]string{after, "history-c"}, "10.0.0.2"},
+		"two copies have begun, and failed": {[2]string{"history-c", "history-d"}, ""},
+	} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+			"1"})
+		p, runID, own, histories, status := m.primaries.list[0], "a", before, [2]string{before, before}, "up"
+		info := func(i *Instance) string {
+			if at := slices.Index(p.replicas.list, i); at >= 0 {
+				return "spindle_version:1\r\nmaster_replid:" + histories[at] + "\r\n" + strings.Replace(
+					ofReplica(100, []int64{1, 100}[at], strings.Repeat("c", 40), 0), "status:up", "status:"+status, 1)
+			}
+			info := "run_id:" + strings.Repeat(runID, 40) + "\r\nrole:master\r\nack_replicas_wanted:1\r\nmaster_replid:" +
+				own + "\r\n"
+			for at, history := range histories {
+				if history == own {
+					info += fmt.Sprintf("slave%d:ip=10.0.0.%d,port=1,state=online,offset=1,lag=0\r\n", at, at+2)
+				}
+			}
+			return info
 		}
-		return strings.Replace(ofReplica(100, 1, strings.Repeat("c", 40), 0), "status:up", "status:"+status, 1)
+		m.pass(15_000, "PONG", info)
+		runID, own, histories, status = "b", after, x.histories, "down"
+		p.link.hangUp(p.link.commands)
+		m.pass(3_000, "PONG", info)
+		if p.history != after {
+			t.Errorf("%s: the primary's restart is not known after 3 s", name)
+		}
+		m.pass(15_000, "PONG", info)
+		for at, r := range p.replicas.list {
+			if histories[at] == "" {
+				r.flags |= subjectivelyDown
+			}
+		}
+		got := ""
+		if best := m.best(p); best != nil {
+			got = best.at.ip
+		}
+		if got != x.best {
+			t.Errorf("%s: %q, want %q", name, got, x.best)
+		}
+	}
+}
+
+// TestReplicaThatIsNotNamed: the replies of a primary wait for one of its replicas. One replica has lost its link
+// before the primary's last INFO, which names the other one alone. The other one may have confirmed more, so the first
+// one cannot be promoted without it.
+func TestReplicaThatIsNotNamed(t *testing.T) {
+	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+		"1"})
+	p, all := m.primaries.list[0], true
+	info := func(i *Instance) string {
+		one, two := ofReplica(100, 9, strings.Repeat("a", 40), 0), ofReplica(100, 10, strings.Repeat("b", 40), 0)
+		switch at := slices.Index(p.replicas.list, i); {
+		case at == 0 && !all:
+			return strings.Replace(one, "status:up", "status:down", 1)
+		case at >= 0:
+			return []string{one, two}[at]
+		}
+		names := "slave0:ip=10.0.0.3,port=1,state=online,offset=10,lag=0\r\n"
+		if all {
+			names += "slave1:ip=10.0.0.2,port=1,state=online,offset=9,lag=0\r\n"
+		}
+		return "role:master\r\nack_replicas_wanted:1\r\n" + names
 	}
 	m.pass(15_000, "PONG", info)
-	r := p.replicas.list[0]
-	before := r.synced
-	runID, status = "b", "down"
+	all = false
 	m.pass(15_000, "PONG", info)
-	after := r.synced
-	status = "up"
-	m.pass(15_000, "PONG", info)
-	if !before || after || !r.synced {
-		t.Errorf("it can be promoted: %t before, %t after the restart, %t with a link", before, after, r.synced)
+	if r := p.replicas.list[1]; m.best(p) != r {
+		t.Error("the replica with the larger offset is not chosen")
+	} else if r.flags |= subjectivelyDown; m.best(p) != nil {
+		t.Error("the replica that is not named is chosen alone")
 	}
 }
 
