@@ -127,11 +127,16 @@ func (c *Core) assertNothingTold(what string) {
 	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
 }
 
+// HasEffects reports whether the running transaction has effects that the sinks do not have yet. Turn only.
+func (c *Core) HasEffects() bool {
+	c.assertHeld()
+	return c.stack.unit.effects != 0
+}
+
 // EndUnit sends the effects of the running transaction so far to the sinks, as one unit. Commands call it before they
 // reload the data set from a file, which could otherwise lack these effects. Turn only.
 func (c *Core) EndUnit() {
-	c.assertHeld()
-	if c.stack.unit.effects != 0 {
+	if c.HasEffects() {
 		c.flushUnit()
 	}
 }

@@ -159,6 +159,21 @@ func (a *acks) halt() {
 		a.gate.PassLevel(level, math.MaxUint64)
 	}
 	a.gate.RelaxLevels()
+	if a.core.HasEffects() {
+		a.core.BeforeReply(a.failTurn)
+	}
+}
+
+// failTurn fails the replies of this turn. A transaction ends in it, of which no replica gets any effect, because this
+// server became a replica in its middle.
+func (a *acks) failTurn() {
+	for level := 1; level < len(a.levels); level++ {
+		if turn := a.core.TurnNumber(); !a.levels[level].degraded {
+			a.gate.ShutLevel(level, turn)
+			a.gate.FailLevel(level, turn+1)
+			a.gate.PassLevel(level, math.MaxUint64)
+		}
+	}
 }
 
 // again ends and begins, because the data set was replaced.

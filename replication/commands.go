@@ -333,7 +333,7 @@ func (e *Ends) replicaOf(c *command.Context) error {
 		f.parts.Notices.Moved(of.Host, of.Port)
 	}
 	if q := c.Client.Queue; q != nil && command.Flags(q.Flags)&(command.Write|command.MayReplicate) != 0 {
-		// Later writes of this transaction are in no stream. Only full copies make this server equal to its primary, and
+		// The writes of this transaction are in no stream. Only full copies make this server equal to its primary, and
 		// its replicas equal to this server.
 		f.known = false
 		f.feed.restart(newID(), f.feed.offset)

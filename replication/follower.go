@@ -140,11 +140,7 @@ func (f *Follower) begin(of Address) {
 func (f *Follower) Follow(of Address) { f.FollowAt(of, false) }
 
 // FollowAt makes this server follow of. same means that of is another address of the server that was followed before.
-//
-// A transaction may have written before. The stream gets its effects first, so that a reply that waits for replicas
-// becomes an error. In Redis they are in no stream.
 func (f *Follower) FollowAt(of Address, same bool) {
-	f.core.EndUnit()
 	f.settings.Of.Set(of)
 	f.feed.flush()
 	if !same || !f.on {

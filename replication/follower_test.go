@@ -649,15 +649,18 @@ func TestReadAheadOfADamagedCopy(t *testing.T) {
 	}
 }
 
-// TestWritesBeforeReplicaOf: a transaction writes, and then makes this primary a replica. It may write once more, which
-// is in no stream. So no replica may continue the old history, also after a promotion before the full copy.
+// TestWritesBeforeReplicaOf: a transaction writes, makes this primary a replica, and writes again. No replica gets a
+// part of it. So no replica may continue the old history, also after a promotion before the full copy.
 func TestWritesBeforeReplicaOf(t *testing.T) {
 	p := newPrimary(t)
 	p.online()
 	writer, _ := p.arrive()
 	p.do(writer, "SET a 1")
 	id, end := p.feed.ID, p.feed.offset
-	p.do(writer, "MULTI", "SET b 2", "REPLICAOF 127.0.0.1 1", "EXEC")
+	p.do(writer, "MULTI", "SET b 2", "REPLICAOF 127.0.0.1 1", "SET c 3", "EXEC")
+	if p.feed.offset != end {
+		t.Errorf("the stream got %d bytes of the transaction", p.feed.offset-end)
+	}
 	p.do(writer, "REPLICAOF NO ONE")
 	if answer, _, _ := p.continueAt(id, end); !strings.HasPrefix(answer, "+FULLRESYNC") {
 		t.Errorf("%q, and b = %q", answer, p.do(writer, "GET b"))

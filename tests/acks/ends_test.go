@@ -71,19 +71,23 @@ func TestRoleChangeAfterAWrite(t *testing.T) {
 }
 
 // TestRoleChangeInATransaction: the server becomes a replica in a transaction that has written. The reply becomes an
-// error.
+// error, also if a long script follows, which ends in a later turn.
 func TestRoleChangeInATransaction(t *testing.T) {
 	t.Parallel()
 	s, _ := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
-	s.Do("SET", "n", 0)
 	other := testkit.Start(t)
-	c := s.Dial()
-	c.Must("MULTI")
-	c.Must("INCR", "n")
-	c.Must("REPLICAOF", "127.0.0.1", other.Port)
-	send(t, c, "EXEC")
-	if got := receive(t, c); got != "UNCONFIRMED" {
-		t.Errorf("the transaction: %s", got)
+	for _, loops := range []int{1, 20_000_000} {
+		s.Do("SET", "n", 0)
+		c := s.Dial()
+		c.Must("MULTI")
+		c.Must("INCR", "n")
+		c.Must("REPLICAOF", "127.0.0.1", other.Port)
+		c.Must("EVAL", "for i = 1, ARGV[1] do end", 0, loops)
+		send(t, c, "EXEC")
+		if got := receive(t, c); got != "UNCONFIRMED" {
+			t.Errorf("the transaction with %d loops: %s", loops, got)
+		}
+		s.Do("REPLICAOF", "NO", "ONE")
 	}
 }
 
