@@ -482,6 +482,29 @@ func TestReplicaThatIsNotNamed(t *testing.T) {
 	}
 }
 
+// TestFailedCopyBetweenINFOs: the replies of a primary wait for its replica. A full copy begins and fails between two
+// INFOs of the replica, which has no data then, and another history. It is not promoted.
+func TestFailedCopyBetweenINFOs(t *testing.T) {
+	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+	p, history, status := m.primaries.list[0], "history-a", "up"
+	info := func(i *Instance) string {
+		if i == p {
+			return "role:master\r\nmaster_replid:history-a\r\nack_replicas_wanted:1\r\n"
+		}
+		return "spindle_version:1\r\nmaster_replid:" + history + "\r\n" +
+			strings.Replace(ofReplica(100, 9, strings.Repeat("a", 40), 0), "status:up", "status:"+status, 1)
+	}
+	m.pass(15_000, "PONG", info)
+	if m.best(p) == nil {
+		t.Error("it is not fit before the copy")
+	}
+	history, status = "history-c", "down"
+	m.pass(15_000, "PONG", info)
+	if m.best(p) != nil {
+		t.Error("it is fit after the copy")
+	}
+}
+
 // TestChosenReplicaRestarts: the replies of a primary wait for its replica. The replica is chosen, and restarts with
 // less data before it is promoted. It is not promoted before it has all data again.
 func TestChosenReplicaRestarts(t *testing.T) {
