@@ -495,7 +495,12 @@ func (c *cell) logFiles(s *testkit.Server) []string {
 	return files
 }
 
+// copyLog copies a server's log once all its bytes are in the files. With everysec a reply does not wait for that:
+// bytes stay in memory while a sync takes long.
 func (c *cell) copyLog(s *testkit.Server, dir string) error {
+	c.await("the log to be written", func() error {
+		return testkit.Equal(s.Info("persistence")["aof_buffer_length"], "0")
+	})
 	if err := os.Mkdir(filepath.Join(dir, "appendonlydir"), 0o755); err != nil {
 		return err
 	}
