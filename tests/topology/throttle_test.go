@@ -49,7 +49,7 @@ func rate(t *testing.T, s *testkit.Server) float64 {
 func TestThrottledWriters(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--repl-throttling-enabled", "yes", "--repl-backlog-size", "64kb", "--repl-timeout", "600",
-		"--client-output-buffer-limit", "replica 0 2mb 0")
+		"--client-output-buffer-limit", "replica 0 2mb 5")
 	r := attach(t, s)
 	if n := rate(t, s); n != -1 {
 		t.Errorf("the rate is %v before anything lags", n)
@@ -109,7 +109,7 @@ func TestThrottleEnds(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			t.Parallel()
 			s := testkit.Start(t, "--repl-throttling-enabled", "yes", "--repl-backlog-size", "64kb", "--repl-timeout", "600",
-				"--client-output-buffer-limit", "replica 0 256kb 0")
+				"--client-output-buffer-limit", "replica 0 256kb 5")
 			r := attach(t, s)
 			r.Signal(syscall.SIGSTOP)
 			t.Cleanup(func() {
