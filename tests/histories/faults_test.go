@@ -59,6 +59,23 @@ var faults = []fault{
 			s.replaced(primary)
 		}
 	}},
+	{"the primary is killed, and then the voters", func(s *site, primary *testkit.Server) func() {
+		primary.Kill()
+		testkit.Moment(s.rng, time.Second)
+		for _, w := range s.voters {
+			w.Kill()
+		}
+		s.again(s.voters...)
+		return func() { s.replaced(primary) }
+	}},
+	{"an operator has another primary chosen", func(s *site, primary *testkit.Server) func() {
+		s.choose(primary)
+		replica := s.replicas(primary)[0]
+		replica.Signal(syscall.SIGSTOP)
+		testkit.Moment(s.rng, time.Second)
+		replica.Signal(syscall.SIGCONT)
+		return func() {}
+	}},
 	{"a slow disk", func(s *site, primary *testkit.Server) func() {
 		return s.slowDisk(s.any(primary), 300*time.Millisecond)
 	}},
@@ -125,6 +142,16 @@ func (s *site) again(killed ...*testkit.Server) {
 	for _, one := range killed {
 		one.AwaitReady(testkit.Slowly(30 * time.Second))
 	}
+}
+
+// choose has a Sentinel, or a replica of a cluster, replace a primary that lives. It may be refused.
+func (s *site) choose(primary *testkit.Server) {
+	one, request := s.voters[s.rng.IntN(len(s.voters))], []any{"SENTINEL", "FAILOVER", "m"}
+	if s.plan.cluster {
+		one, request = s.replicas(primary)[0], []any{"CLUSTER", "FAILOVER"}
+	}
+	v, err := one.Ask(request...)
+	s.t.Logf("%v: %v %v", request, v, err)
 }
 
 // slowDisk has the server rest before each write to its append-only file.
