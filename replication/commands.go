@@ -211,6 +211,10 @@ func (e *Ends) replconf(c *command.Context) error {
 			if err := r.setFilter(string(value)); err != nil {
 				return err
 			}
+		case "hold-acks":
+			if err := e.holdAcks(c, value); err != nil {
+				return err
+			}
 		case "ack":
 			e.acked(c, r, c.Args[i+1:])
 			return nil
@@ -224,6 +228,31 @@ func (e *Ends) replconf(c *command.Context) error {
 		}
 	}
 	c.Reply.OK()
+	return nil
+}
+
+// holdMost bounds the time of REPLCONF hold-acks, in ms.
+const holdMost = 24 * 60 * 60 * 1000
+
+// holdAcks runs REPLCONF hold-acks <ms>. A Sentinel of spindle sends it to the replicas before it chooses one of them.
+// They confirm nothing to their primary for so long, or until the Sentinel ends it with 0. So the primary cannot
+// confirm a write that the chosen replica lacks.
+func (e *Ends) holdAcks(c *command.Context, value []byte) error {
+	ms, err := command.Int(value)
+	switch f := e.follower; {
+	case err != nil:
+		return err
+	case ms < 0 || ms > holdMost || f.parts.Clustered:
+		return errHold
+	case f.on:
+		if ms > 0 {
+			f.parts.Log.Notice("A Sentinel is about to choose a new primary ('%s'). The primary gets no acknowledgements "+
+				"for %d ms.", describe(c.Client), ms)
+		} else if f.heldUntil != 0 {
+			f.parts.Log.Notice("The primary gets acknowledgements again: the Sentinel's failover has ended.")
+		}
+		f.holdAcks(ms)
+	}
 	return nil
 }
 

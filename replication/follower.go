@@ -45,6 +45,7 @@ type Follower struct {
 	size      int64        // of the full copy; 0: unknown
 	contactMs atomic.Int64 // for HeardMs
 	silent    atomic.Bool  // the primary gets no acknowledgements
+	heldUntil int64        // until when a Sentinel has stopped acknowledgements, by the core's steady ms; 0: it has not
 
 	// Statistics:
 	input  int64        // bytes of streams read by earlier connections
@@ -126,6 +127,7 @@ func (f *Follower) streamDB() int {
 
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
+	f.holdAcks(0)
 	f.on, f.refusal, f.feed.withheld = true, "", false
 	f.feed.most = 0
 	f.feed.acks.end()
@@ -168,6 +170,7 @@ func (f *Follower) Promote() {
 		return
 	}
 	f.core.AssertWhole("a replica is promoted")
+	f.holdAcks(0)
 	f.settings.Of.Set(Address{})
 	f.link.End()
 	f.on, f.known = false, false
@@ -189,6 +192,10 @@ func (f *Follower) Tick(nowMs int64) {
 	if !f.on {
 		return
 	}
+	if f.heldUntil != 0 && nowMs >= f.heldUntil {
+		f.parts.Log.Warning("The Sentinel that has stopped acknowledgements to the primary has not ended that in time.")
+		f.holdAcks(0)
+	}
 	if w := f.wire; w != nil {
 		if w.waits.Load() {
 			f.link.Alive(max(f.link.since, w.heard.Load()))
@@ -209,6 +216,19 @@ func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 // Confirm has this replica acknowledge to its primary, or not. It holds for what is acknowledged after the call. Any
 // goroutine.
 func (f *Follower) Confirm(on bool) { f.silent.Store(!on) }
+
+// holdAcks has this replica confirm nothing to its primary for some ms. 0 ends that. A new role, and a new primary, end
+// it too. In a cluster, Confirm is the cluster's instead.
+func (f *Follower) holdAcks(ms int64) {
+	if ms == 0 && f.heldUntil == 0 {
+		return
+	}
+	f.heldUntil = 0
+	if ms != 0 {
+		f.heldUntil = f.core.SteadyMs() + ms
+	}
+	f.Confirm(ms == 0)
+}
 
 // Gone notes that a client has left. It may be the primary's client, killed by an operator.
 func (f *Follower) Gone(cl *client.Client) {

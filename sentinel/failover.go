@@ -69,6 +69,7 @@ func (m *Machine) abort(p *Instance, why string) {
 		p.chosen.flags &^= promoted
 		p.chosen = nil
 	}
+	m.endHold(p)
 }
 
 // failOver continues a failover, if there is one.
@@ -122,10 +123,13 @@ func (m *Machine) crash() {
 
 // choose chooses the replica to promote.
 func (m *Machine) choose(p *Instance) {
+	if p.acks > 0 {
+		m.holdAcks(p)
+	}
 	r := m.best(p)
 	if r == nil {
 		if p.acks > 0 && m.now-p.stateSince < 5*m.Periods.ping {
-			return // until replicas have been asked since the primary was down
+			return // until replicas have been asked
 		}
 		m.abort(p, "-failover-abort-no-good-slave")
 		return
@@ -171,8 +175,9 @@ func (m *Machine) best(p *Instance) *Instance {
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
-// had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. A server
-// that was a primary before, or that a full copy has not reached, may lack what earlier primaries have confirmed.
+// had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. When a
+// failover chooses, it must also be later than the replica's last acknowledgement. A server that was a primary before,
+// or that a full copy has not reached, may lack what earlier primaries have confirmed.
 //
 // R are the replicas that the primary's last INFO names, and the others that could be promoted. If the primary has
 // restarted, offsets of before are not compared with later ones: a replica with the primary's history comes first. One
@@ -189,7 +194,8 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 		}
 		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
 			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
-			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince)
+			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince ||
+				p.state == selectReplica && !r.isHeld())
 	})
 	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking(fit)-p.acks+1 {
 		return nil
@@ -232,7 +238,7 @@ func compareRunIDs(a, b string) int {
 // promote makes the chosen replica a primary. If the primary's replies wait for replicas, and the chosen one may have
 // restarted since the choice, a replica is chosen again.
 func (m *Machine) promote(p *Instance) {
-	if r := p.chosen; p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt) {
+	if r := p.chosen; p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || m.now-p.stateSince > holdFor(p)/2) {
 		m.chooseAgain(p)
 		return
 	}

@@ -149,10 +149,11 @@ func (m *Machine) informed(i *Instance, info string) {
 		return // an older INFO waits for names, and a newer one will come
 	}
 	i.readingDelayed = true
-	at, came := i.at, m.now
+	at, came, held := i.at, m.now, i.hold.answered
 	m.withNames(func() {
 		i.readingDelayed = false
 		if !i.gone && i.at == at {
+			i.hold.seen = held
 			m.learn(i, r, came)
 		}
 	}, hosts...)
@@ -164,7 +165,7 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	m.learnIdentity(i, r)
 	if i.kind == primary {
 		if r.role == "master" {
-			i.acks, i.ackers, i.history = r.acks, len(r.replicas), r.history
+			m.learnAcks(i, r)
 			for _, r := range i.replicas.list {
 				r.counted, r.listed = false, false
 			}
@@ -202,6 +203,15 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 		m.replicaIsPrimary(i)
 	} else if r.role == "slave" {
 		m.checkFollowing(i)
+	}
+}
+
+// learnAcks records for how many of its replicas a primary's replies wait. If this is new, it is written to disk: after
+// a restart, this Sentinel may have to replace the primary before it has heard it.
+func (m *Machine) learnAcks(p *Instance, r report) {
+	changed := r.acks != p.acks || r.acks > 0 && (len(r.replicas) != p.ackers || r.history != p.history)
+	if p.acks, p.ackers, p.history = r.acks, len(r.replicas), r.history; changed {
+		_ = m.save() // save logs the error
 	}
 }
 

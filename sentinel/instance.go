@@ -88,6 +88,7 @@ type Instance struct {
 	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64
 	readingDelayed bool // an INFO waits for names
+	hold           hold
 
 	// These fields are a primary's.
 	sentinels, replicas table

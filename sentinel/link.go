@@ -56,6 +56,7 @@ const (
 	toInfo
 	toHello
 	toAsk
+	toHold
 	toSubscribe
 )
 
@@ -342,6 +343,8 @@ func (m *Machine) received(w *Wire, v respclient.Value) {
 		}
 	case toAsk:
 		m.answeredDown(a.of, v)
+	case toHold:
+		m.held(a.of, w, v)
 	}
 }
 

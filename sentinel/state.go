@@ -116,6 +116,15 @@ var ofPrimary = map[string]struct {
 		p.leaderEpoch, err = parseEpoch(v[0])
 		return err
 	}},
+	"known-acks": {3, func(_ *Machine, p *Instance, v []string) (err error) {
+		for at, to := range []*int{&p.acks, &p.ackers} {
+			if *to, err = strconv.Atoi(v[at]); err != nil || *to < 0 {
+				return errNoSuchNumber
+			}
+		}
+		p.history = v[2]
+		return nil
+	}},
 	"known-replica":  {2, knownReplica},
 	"known-slave":    {2, knownReplica},
 	"known-sentinel": {3, knownSentinel},
@@ -322,6 +331,13 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 	}
 	add("config-epoch %s %d", name, p.configEpoch)
 	add("leader-epoch %s %d", name, p.leaderEpoch)
+	if p.acks > 0 {
+		history := p.history
+		if len(history) != 40 {
+			history = "?"
+		}
+		add("known-acks %s %d %d %s", name, p.acks, p.ackers, word(history))
+	}
 	for _, r := range p.replicas.list {
 		to := r.at
 		if to.same(at) {

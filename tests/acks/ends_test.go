@@ -377,3 +377,46 @@ func metrics(t *testing.T, admin string) map[string]string {
 	}
 	return figures
 }
+
+// TestHoldAcks: a Sentinel that chooses a new primary has a replica confirm nothing. A write is confirmed when the
+// Sentinel ends that, when its time is over, and when the replica has had another role or primary meanwhile. A server
+// that is no replica ignores it, and bad times are refused.
+func TestHoldAcks(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, testkit.Ours, 1, "--min-replicas-to-ack", "1", "--ack-timeout", long)
+	r := all[0]
+	other := testkit.Start(t)
+	c := s.Dial()
+	for _, bad := range []string{"-1", "x", "86400001"} {
+		if v, err := r.Ask("REPLCONF", "hold-acks", bad); err != nil || v.Err() == nil {
+			t.Errorf("hold-acks %s: %v %v", bad, v, err)
+		}
+	}
+	s.Do("REPLCONF", "hold-acks", long)
+	for name, x := range map[string]struct {
+		ms  string
+		end func()
+	}{
+		"the Sentinel's end": {long, func() { r.Do("REPLCONF", "hold-acks", 0) }},
+		"the time's end":     {"500", func() {}},
+		"another primary": {long, func() {
+			r.Do("REPLICAOF", "127.0.0.1", other.Port)
+			r.Do("REPLICAOF", "127.0.0.1", s.Port)
+		}},
+		"a promotion": {long, func() {
+			r.Do("REPLICAOF", "NO", "ONE")
+			r.Do("REPLICAOF", "127.0.0.1", s.Port)
+		}},
+	} {
+		r.Do("REPLCONF", "hold-acks", x.ms)
+		send(t, c, "INCR", "n")
+		if x.ms == long {
+			state(t, s, "waiting")
+			isHeld(t, c, name)
+		}
+		x.end()
+		if got := receive(t, c); got == "UNCONFIRMED" {
+			t.Errorf("%s: the write is not confirmed", name)
+		}
+	}
+}

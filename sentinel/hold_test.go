@@ -1,0 +1,181 @@
+package sentinel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"spindle/internal/setting"
+	"spindle/protocol/respclient"
+)
+
+// A livePrimary is a primary that confirms each write by one of its two replicas while a failover replaces it.
+type livePrimary struct {
+	*testMachine
+	p         *Instance
+	slow      *Instance // it gets no writes once a replica is chosen
+	offset    map[*Instance]int
+	held      map[*Instance]bool
+	confirmed int  // the offset of the newest write that a replica has acknowledged
+	dead      bool // the Sentinel gets no INFO of it
+}
+
+func newLivePrimary(t *testing.T, lines ...Directive) *livePrimary {
+	l := &livePrimary{testMachine: newTestMachine(t, append([]Directive{{"known-replica", "m", "10.0.0.2", "1"},
+		{"known-replica", "m", "10.0.0.3", "1"}}, lines...)...), offset: map[*Instance]int{}, held: map[*Instance]bool{}}
+	l.p = l.primaries.list[0]
+	l.slow = l.p.replicas.list[0]
+	return l
+}
+
+// info returns INFO of a server.
+func (l *livePrimary) info(i *Instance) string {
+	switch {
+	case i != l.p:
+		runID := strings.Repeat("b", 40)
+		if i == l.slow {
+			runID = strings.Repeat("a", 40) // the first choice among equals
+		}
+		text := ofReplica(100, int64(l.offset[i]), runID, 0) + "spindle_version:1\r\nmaster_replid:" +
+			strings.Repeat("1", 40) + "\r\n"
+		if l.dead {
+			text = strings.Replace(text, "link_status:up", "link_status:down", 1)
+		}
+		return text
+	case l.dead:
+		return ""
+	}
+	return "role:master\r\nmaster_replid:" + strings.Repeat("1", 40) + "\r\nack_replicas_wanted:1\r\n" +
+		"slave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n" +
+		"slave1:ip=10.0.0.3,port=1,state=online,offset=1,lag=0\r\n"
+}
+
+// run lets time pass. Each replica gets the requests that were sent to it, and then another write.
+func (l *livePrimary) run(ms int64) {
+	for range ms / 100 {
+		for _, r := range l.p.replicas.list {
+			if !l.held[r] && (r != l.slow || l.p.chosen == nil) {
+				l.offset[r]++
+				l.confirmed = max(l.confirmed, l.offset[r])
+			}
+		}
+		for _, r := range l.p.replicas.list {
+			if w := r.link.commands; w != nil {
+				for _, a := range w.awaited {
+					l.held[r] = l.held[r] || a.to == toHold
+				}
+			}
+		}
+		l.pass(100, "PONG", l.info)
+	}
+}
+
+// TestLivePrimaryConfirmsNoMore: a primary that lives is replaced, because its Sentinels cannot reach it, or because an
+// operator has asked for it. Its replies wait for one of its two replicas. No write is confirmed that the chosen
+// replica lacks.
+func TestLivePrimaryConfirmsNoMore(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	for range 100 {
+		if l.run(100); l.p.chosen != nil {
+			break
+		}
+	}
+	l.run(1000)
+	if l.p.chosen == nil {
+		t.Fatalf("no replica is chosen; %v", l.q.events)
+	}
+	if n := l.offset[l.p.chosen]; n < l.confirmed {
+		t.Errorf("the chosen replica has the writes up to %d, and those up to %d are confirmed", n, l.confirmed)
+	}
+}
+
+// TestReplicasConfirmAgain: when a failover ends without a new primary, replicas confirm writes again.
+func TestReplicasConfirmAgain(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	away := l.p.replicas.list[1]
+	away.priority = 0
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	l.pass(20_000, "PONG", func(i *Instance) string {
+		return strings.Replace(l.info(i), "slave_priority:100", "slave_priority:0", 1)
+	})
+	if l.p.is(failingOver) || !l.has("-failover-abort-no-good-slave") {
+		t.Fatalf("the failover continues; %v", l.q.events)
+	}
+	on, off := l.sentCount("REPLCONF", "hold-acks", "540000"), l.sentCount("REPLCONF", "hold-acks", "0")
+	if on != 2 || off != 2 {
+		t.Errorf("%d replicas were asked to confirm nothing, and %d to confirm again", on, off)
+	}
+}
+
+// TestReplicaThatCannotHold: a redis-server does not know the request to confirm nothing. It is promoted all the same.
+func TestReplicaThatCannotHold(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	for l.p.state != selectReplica {
+		l.run(100)
+	}
+	l.now += 100
+	l.Tick(l.now)
+	for _, r := range l.p.replicas.list {
+		for w := r.link.commands; len(w.awaited) > 0; {
+			v := respclient.Value{Kind: '-', Text: "ERR Unrecognized REPLCONF option: hold-acks"}
+			if w.awaited[0].to == toInfo {
+				v = respclient.Value{Kind: '$', Text: l.info(r)}
+			}
+			l.Received(w, v, l.now)
+		}
+	}
+	if l.run(1000); l.p.chosen == nil {
+		t.Errorf("no replica is chosen; %v", l.q.events)
+	}
+}
+
+// TestRestartedSentinelKnowsAcks: a Sentinel restarts while a primary is down whose replies wait for replicas. It
+// promotes a replica only if enough of them answer, as before its restart.
+func TestRestartedSentinelKnowsAcks(t *testing.T) {
+	before := newLivePrimary(t)
+	before.run(15_000)
+	var lines []Directive
+	for _, line := range before.Lines() {
+		words, err := setting.SplitArgs(line.Text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words[0] == "known-acks" {
+			lines = append(lines, words)
+		}
+	}
+	for _, answering := range []int{1, 2} {
+		l := newLivePrimary(t, lines...)
+		l.dead = true
+		l.pass(15_000, "PONG", func(i *Instance) string {
+			if answering == 1 && i == l.slow {
+				return ""
+			}
+			return l.info(i)
+		})
+		if fit := l.best(l.p); (fit != nil) != (answering == 2) {
+			t.Errorf("with %d of 2 replicas it would promote %v", answering, fit)
+		}
+	}
+	m, q := watching(t)
+	saves := func(acks, replicas int) int {
+		was := q.saves
+		m.learnAcks(m.primaries.list[0], report{acks: acks, replicas: make([]hostPort, replicas)})
+		return q.saves - was
+	}
+	for i, x := range []struct{ acks, replicas, saves int }{
+		{0, 0, 0}, {0, 2, 0}, {1, 2, 1}, {1, 2, 0}, {1, 1, 1}, {2, 1, 1}, {0, 1, 1}, {0, 2, 0},
+	} {
+		if n := saves(x.acks, x.replicas); n != x.saves {
+			t.Error(fmt.Sprint("step ", i, ": the state was written ", n, " times, want ", x.saves))
+		}
+	}
+}
