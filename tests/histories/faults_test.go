@@ -89,7 +89,7 @@ var faults = []fault{
 	{"a save fails", func(s *site, primary *testkit.Server) func() { return s.noSave(s.any(primary)) }},
 	{"a replica's save fails, and then the primary is killed", func(s *site, primary *testkit.Server) func() {
 		end := func() {}
-		if !s.plan.mixed { // the other replica can be promoted
+		if !s.plan.mixed && !s.plan.both { // the other replica can be promoted
 			end = s.noSave(s.replicas(primary)[0])
 		}
 		testkit.Moment(s.rng, time.Second)

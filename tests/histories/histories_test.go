@@ -72,14 +72,14 @@ func TestConfirmedWritesStay(t *testing.T) {
 	plans := map[string]plan{"Sentinel": {}, "Cluster": {cluster: true},
 		"a redis-server among the replicas": {mixed: true}}
 	if testkit.Scale() > 1 {
-		plans["Sentinel, one of two replicas"] = plan{more: acks(1, 500)}
+		plans["Sentinel, one of two replicas"] = plan{both: true}
 	}
 	for name, p := range plans {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p.load = min(2000*testkit.Scale(), 20000)
-			if p.more == nil {
-				p.more = acks(2, 500)
+			if p.more = acks(2, 500); p.both {
+				p.more = acks(1, 500)
 			}
 			s := newSite(t, randomly(t), p)
 			began, confirmed, lost := time.Now(), 0, 0

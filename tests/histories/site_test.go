@@ -21,6 +21,7 @@ type plan struct {
 	cluster bool  // nodes of a cluster instead of servers with Sentinels
 	redis   bool  // all are redis-server
 	mixed   bool  // one replica is redis-server, and cannot be promoted
+	both    bool  // a failover needs both replicas, because replies wait for one of them
 	load    int   // writes a second of a load beside the clients of a history
 	more    []any // settings, with their values, of servers that are no redis-server
 }
