@@ -215,12 +215,15 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 	})
 }
 
-// acking returns how many replicas may have confirmed writes of the primary, if those of fit can be promoted.
+// acking returns how many replicas may have confirmed writes of the primary, if those of fit can be promoted. These are
+// all known replicas if one of fit may have left the primary: the primary's last INFO need not count it then.
 func (p *Instance) acking(fit []*Instance) int {
-	anyHistory := slices.ContainsFunc(fit, func(r *Instance) bool { return r.history != p.history })
+	left := slices.ContainsFunc(fit, func(r *Instance) bool {
+		return r.history != p.history || r.saysPrimary && !r.counted
+	})
 	n := 0
 	for _, r := range p.replicas.list {
-		if anyHistory || r.listed || slices.Contains(fit, r) {
+		if left || r.listed || slices.Contains(fit, r) {
 			n++
 		}
 	}

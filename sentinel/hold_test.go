@@ -165,6 +165,20 @@ func TestRestartedSentinelKnowsAcks(t *testing.T) {
 			t.Errorf("with %d of 2 replicas it would promote %v", answering, fit)
 		}
 	}
+	// A failover has promoted one replica, and has not ended. It counts after a restart too.
+	lines = append(lines, Directive{"known-synced", "m", "10.0.0.3", "1", strings.Repeat("b", 40)})
+	l := newLivePrimary(t, lines...)
+	l.dead = true
+	l.pass(15_000, "PONG", func(i *Instance) string {
+		if i == l.p.replicas.list[1] {
+			return "run_id:" + strings.Repeat("b", 40) + "\r\nrole:master\r\nmaster_replid2:" + l.p.history +
+				"\r\nsecond_repl_offset:10\r\n"
+		}
+		return l.info(i)
+	})
+	if fit := l.best(l.p); fit == nil || fit.offset != 9 {
+		t.Errorf("after a failover that did not end it would promote %v", fit)
+	}
 	m, q := watching(t)
 	saves := func(acks, replicas int) int {
 		was := q.saves

@@ -162,6 +162,13 @@ func (m *Machine) informed(i *Instance, info string) {
 // learn stores a report that came at a time, and acts on it, except in TILT.
 func (m *Machine) learn(i *Instance, r report, came int64) {
 	i.infoAt, i.infoOf = m.now, came
+	if was := i.synced; i.kind == replica {
+		defer func() {
+			if i.synced != was && i.primary.acks > 0 && !i.gone {
+				_ = m.save() // save logs the error
+			}
+		}()
+	}
 	m.learnIdentity(i, r)
 	if i.kind == primary {
 		if r.role == "master" {
@@ -291,12 +298,12 @@ func (r *report) hadLink(history string) bool {
 	return r.primaryUp || r.spindle && r.linkDown != neverLinked && history != "" && r.history == history
 }
 
-// stillSynced reports whether a replica that reports itself a primary has all of its primary's data. A failover that
-// did not end has promoted it. It may be promoted again: otherwise a group of two would have no primary any more. It
-// must have followed its primary after that one's last INFO, which therefore counts it.
+// stillSynced reports whether a replica that reports itself a primary has all of its primary's data up to r.until. A
+// failover that did not end has promoted it. It may be promoted again: otherwise a group of two would have no primary
+// any more.
 func (i *Instance) stillSynced(r report) bool {
 	history := i.primary.history
-	return i.synced && i.counted && history != "" && r.before == history
+	return i.synced && history != "" && r.before == history
 }
 
 // replicaIsPrimary handles a replica that reports itself a primary. Either this Sentinel has promoted it, or the

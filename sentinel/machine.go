@@ -127,6 +127,9 @@ func (m *Machine) Start(nowMs int64) error {
 	}
 	m.out.Log(logging.LevelNotice, "Sentinel ID is "+m.id)
 	for _, p := range m.primaries.list {
+		for _, r := range p.replicas.list {
+			r.history = p.history // if it is synced; else it is not known
+		}
 		m.emit(logging.LevelWarning, "+monitor", p, " quorum %d", p.quorum)
 	}
 	return err

@@ -269,8 +269,8 @@ func TestChoiceKeepsConfirmedWrites(t *testing.T) {
 }
 
 // TestUnfinishedPromotion: a primary whose replies wait for its replica is down. The replica has become a primary, but
-// the failover did not end. The replica may be promoted again if it has the history of its primary, and followed it
-// after that one's last INFO. Otherwise the group would stay without a primary.
+// the failover did not end. The replica may be promoted again if it has the history of its primary. Otherwise the group
+// would stay without a primary. If there is another replica, the primary may have confirmed writes by that one since.
 func TestUnfinishedPromotion(t *testing.T) {
 	history, other := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	follows := ofReplica(100, 7, strings.Repeat("a", 40), 0)
@@ -284,26 +284,35 @@ func TestUnfinishedPromotion(t *testing.T) {
 		infos []string // of the replica
 		late  bool     // the primary answers once more, after the replica has left
 		fit   bool
+		other bool // there is another replica, which does not answer
 	}{
-		"promoted":               {[]string{follows, promoted(history)}, false, true},
-		"promoted, and asked":    {[]string{follows, promoted(history), promoted(history)}, false, true},
-		"another history":        {[]string{follows, promoted(other)}, false, false},
-		"the primary went on":    {[]string{follows, promoted(history), promoted(history)}, true, false},
-		"follows without a link": {[]string{follows, promoted(history), unlinked}, false, false},
-		"restarted":              {[]string{follows, promoted(history), restarted}, false, false},
-		"restarted at once":      {[]string{follows, restarted}, false, false},
-		"follows again":          {[]string{follows, promoted(history), follows}, false, true},
+		"promoted":               {infos: []string{follows, promoted(history)}, fit: true},
+		"promoted, and asked":    {infos: []string{follows, promoted(history), promoted(history)}, fit: true},
+		"another history":        {infos: []string{follows, promoted(other)}},
+		"the primary went on":    {infos: []string{follows, promoted(history), promoted(history)}, late: true, fit: true},
+		"it went on with one":    {infos: []string{follows, promoted(history), promoted(history)}, late: true, other: true},
+		"follows without a link": {infos: []string{follows, promoted(history), unlinked}},
+		"restarted":              {infos: []string{follows, promoted(history), restarted}},
+		"restarted at once":      {infos: []string{follows, restarted}},
+		"follows again":          {infos: []string{follows, promoted(history), follows}, fit: true},
 	} {
-		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+		lines := []Directive{{"known-replica", "m", "10.0.0.2", "1"}}
+		if x.other {
+			lines = append(lines, Directive{"known-replica", "m", "10.0.0.3", "1"})
+		}
+		m := newTestMachine(t, lines...)
 		p := m.primaries.list[0]
 		r := p.replicas.list[0]
 		ofPrimary := "role:master\r\nack_replicas_wanted:1\r\nmaster_replid:" + history +
 			"\r\nslave0:ip=10.0.0.2,port=1,state=online,offset=1,lag=0\r\n"
 		m.pass(15_000, "PONG", func(i *Instance) string {
-			if i == p {
+			switch i {
+			case p:
 				return ofPrimary
+			case r:
+				return follows
 			}
-			return follows
+			return ""
 		})
 		p.flags |= subjectivelyDown
 		p.downSince = m.Machine.now

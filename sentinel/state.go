@@ -125,6 +125,7 @@ var ofPrimary = map[string]struct {
 		p.history = v[2]
 		return nil
 	}},
+	"known-synced":   {3, knownSynced},
 	"known-replica":  {2, knownReplica},
 	"known-slave":    {2, knownReplica},
 	"known-sentinel": {3, knownSentinel},
@@ -146,6 +147,23 @@ func knownReplica(m *Machine, p *Instance, v []string) error {
 	}
 	_, err = m.create(replica, "", v[0], port, p.quorum, p)
 	return err
+}
+
+func knownSynced(m *Machine, p *Instance, v []string) error {
+	port, err := strconv.Atoi(v[1])
+	if err != nil {
+		return errPort
+	}
+	at, err := m.address(v[0], port, true)
+	if err != nil {
+		return err
+	}
+	for _, r := range p.replicas.list {
+		if r.at.same(at) {
+			r.synced, r.runID = true, v[2]
+		}
+	}
+	return nil
 }
 
 func knownSentinel(m *Machine, p *Instance, v []string) error {
@@ -195,13 +213,13 @@ func parseEpoch(text string) (uint64, error) {
 }
 
 // Configure reads the lines of sentinel.conf. It reads directives for all primaries first, then creates the primaries,
-// then reads their directives. So the lines may come in any order.
+// then reads their directives, and what is about their replicas last. So the lines may come in any order.
 //
 // Errors: *DirectiveError.
 func (m *Machine) Configure(lines []Directive) error {
 	m.configuring = true
 	defer func() { m.configuring = false }()
-	for phase := range 3 {
+	for phase := range 4 {
 		for i, line := range lines {
 			if len(line) == 0 || phaseOf(line[0]) != phase {
 				continue
@@ -219,8 +237,11 @@ func phaseOf(word string) int {
 	if _, ok := general[word]; ok {
 		return 0
 	}
-	if word == "monitor" {
+	switch word {
+	case "monitor":
 		return 1
+	case "known-synced": // it is about a known-replica
+		return 3
 	}
 	return 2
 }
@@ -344,6 +365,9 @@ func (m *Machine) addPrimary(add func(format string, args ...any), p *Instance) 
 			to = p.at // it was promoted, and the old primary is its replica
 		}
 		add("known-replica %s %s %d", name, word(m.fileAddress(to)), to.port)
+		if p.acks > 0 && r.synced && r.runID != "" && to == r.at {
+			add("known-synced %s %s %d %s", name, word(m.fileAddress(to)), to.port, word(r.runID))
+		}
 	}
 	for _, s := range p.sentinels.list {
 		if s.runID != "" {
