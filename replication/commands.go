@@ -162,7 +162,7 @@ func (e *Ends) replconf(c *command.Context) error {
 	if len(c.Args)%2 == 0 {
 		return protocol.ErrSyntax
 	}
-	r := replicaOf(c.Client)
+	r, holder := replicaOf(c.Client), ""
 	for i := 1; i < len(c.Args); i += 2 {
 		value := c.Args[i+1]
 		switch strings.ToLower(string(c.Args[i])) {
@@ -211,8 +211,13 @@ func (e *Ends) replconf(c *command.Context) error {
 			if err := r.setFilter(string(value)); err != nil {
 				return err
 			}
+		case "holder":
+			if len(value) > holderMost {
+				return errHolder
+			}
+			holder = string(value)
 		case "hold-acks":
-			if err := e.holdAcks(c, value); err != nil {
+			if err := e.holdAcks(c, holder, value); err != nil {
 				return err
 			}
 		case "ack":
@@ -231,27 +236,33 @@ func (e *Ends) replconf(c *command.Context) error {
 	return nil
 }
 
-// holdMost bounds the time of REPLCONF hold-acks, in ms.
-const holdMost = 24 * 60 * 60 * 1000
+const (
+	holdMost   = 24 * 60 * 60 * 1000 // the longest time of REPLCONF hold-acks, in ms
+	holderMost = 64                  // the longest name of a holder
+)
 
-// holdAcks runs REPLCONF hold-acks <ms>. A Sentinel of spindle sends it to the replicas before it chooses one of them.
-// They confirm nothing to their primary for so long, or until the Sentinel ends it with 0. So the primary cannot
-// confirm a write that the chosen replica lacks.
-func (e *Ends) holdAcks(c *command.Context, value []byte) error {
+// holdAcks runs REPLCONF [holder <id>] hold-acks <ms>. A Sentinel of spindle sends it to the replicas before it chooses
+// one of them. They confirm nothing to their primary for so long, or until the Sentinel with that id ends it with 0. So
+// the primary cannot confirm a write that the chosen replica lacks.
+func (e *Ends) holdAcks(c *command.Context, holder string, value []byte) error {
 	ms, err := command.Int(value)
 	switch f := e.follower; {
 	case err != nil:
 		return err
 	case ms < 0 || ms > holdMost || f.parts.Clustered:
 		return errHold
-	case f.on:
-		if ms > 0 {
+	case ms > 0 && len(f.holds) >= holdersMax && f.holds[holder] == 0:
+		return errHolders
+	case ms > 0:
+		if f.on {
 			f.parts.Log.Notice("A Sentinel is about to choose a new primary ('%s'). The primary gets no acknowledgements "+
 				"for %d ms.", describe(c.Client), ms)
-		} else if f.heldUntil != 0 {
+		}
+		f.holdAcks(holder, ms)
+	case f.holds[holder] != 0:
+		if f.holdAcks(holder, 0); f.on && len(f.holds) == 0 {
 			f.parts.Log.Notice("The primary gets acknowledgements again: the Sentinel's failover has ended.")
 		}
-		f.holdAcks(ms)
 	}
 	return nil
 }

@@ -16,6 +16,8 @@ var (
 	errFailoverID  = refusal("PSYNC FAILOVER replid must match my replid.")
 	errReplicaHost = refusal("REPLCONF ip-address provided by replica instance is invalid")
 	errNotBit      = refusal("value is out of range, value must between 0 and 1")
+	errHolder      = refusal("REPLCONF holder is too long")
+	errHolders     = refusal("REPLCONF hold-acks has too many holders")
 	errHold        = refusal("REPLCONF hold-acks takes 0 to 86400000 ms, and is not for nodes of a cluster")
 )
 

@@ -40,12 +40,12 @@ type Follower struct {
 	over    func(accepted bool) // called when a primary has accepted or refused a PSYNC that asked it to take over
 	connect func(host string, port int) *upstream
 
-	taking    sync.Mutex   // held around Load
-	copied    atomic.Int64 // bytes that were read of the full copy
-	size      int64        // of the full copy; 0: unknown
-	contactMs atomic.Int64 // for HeardMs
-	silent    atomic.Bool  // the primary gets no acknowledgements
-	heldUntil int64        // until when a Sentinel has stopped acknowledgements, by the core's steady ms; 0: it has not
+	taking    sync.Mutex       // held around Load
+	copied    atomic.Int64     // bytes that were read of the full copy
+	size      int64            // of the full copy; 0: unknown
+	contactMs atomic.Int64     // for HeardMs
+	silent    atomic.Bool      // the primary gets no acknowledgements
+	holds     map[string]int64 // by Sentinel: until when there are no acknowledgements, by the core's steady ms
 
 	// Statistics:
 	input  int64        // bytes of streams read by earlier connections
@@ -127,7 +127,6 @@ func (f *Follower) streamDB() int {
 
 // begin makes this server a replica.
 func (f *Follower) begin(of Address) {
-	f.holdAcks(0)
 	f.on, f.refusal, f.feed.withheld = true, "", false
 	f.feed.most = 0
 	f.feed.acks.end()
@@ -143,6 +142,7 @@ func (f *Follower) Follow(of Address) { f.FollowAt(of, false) }
 
 // FollowAt makes this server follow of. same means that of is another address of the server that was followed before.
 func (f *Follower) FollowAt(of Address, same bool) {
+	f.endHolds()
 	f.settings.Of.Set(of)
 	f.feed.flush()
 	if !same || !f.on {
@@ -170,7 +170,7 @@ func (f *Follower) Promote() {
 		return
 	}
 	f.core.AssertWhole("a replica is promoted")
-	f.holdAcks(0)
+	f.endHolds()
 	f.settings.Of.Set(Address{})
 	f.link.End()
 	f.on, f.known = false, false
@@ -189,12 +189,14 @@ func (f *Follower) Promote() {
 // Tick is the follower's share of the core's duty that runs every 100 ms.
 func (f *Follower) Tick(nowMs int64) {
 	f.rate.Sample(uint64(f.inputBytes()), int64(f.core.Uptime()))
+	for holder, until := range f.holds {
+		if nowMs >= until {
+			f.parts.Log.Warning("The Sentinel that has stopped acknowledgements to the primary has not ended that in time.")
+			f.holdAcks(holder, 0)
+		}
+	}
 	if !f.on {
 		return
-	}
-	if f.heldUntil != 0 && nowMs >= f.heldUntil {
-		f.parts.Log.Warning("The Sentinel that has stopped acknowledgements to the primary has not ended that in time.")
-		f.holdAcks(0)
 	}
 	if w := f.wire; w != nil {
 		if w.waits.Load() {
@@ -217,17 +219,31 @@ func (f *Follower) HeardMs() int64 { return f.contactMs.Load() }
 // goroutine.
 func (f *Follower) Confirm(on bool) { f.silent.Store(!on) }
 
-// holdAcks has this replica confirm nothing to its primary for some ms. 0 ends that. A new role, and a new primary, end
-// it too. In a cluster, Confirm is the cluster's instead.
-func (f *Follower) holdAcks(ms int64) {
-	if ms == 0 && f.heldUntil == 0 {
-		return
+// holdersMax bounds how many Sentinels can hold acknowledgements at a time.
+const holdersMax = 1024
+
+// holdAcks has this replica confirm nothing to its primary for some ms. 0 ends that, but not what other holders have
+// asked for. A server that still loads its data, and then follows its primary, keeps it. In a cluster, Confirm is the
+// cluster's instead.
+func (f *Follower) holdAcks(holder string, ms int64) {
+	switch {
+	case ms == 0:
+		delete(f.holds, holder)
+	case f.holds == nil:
+		f.holds = map[string]int64{}
+		fallthrough
+	default:
+		f.holds[holder] = f.core.SteadyMs() + ms
 	}
-	f.heldUntil = 0
-	if ms != 0 {
-		f.heldUntil = f.core.SteadyMs() + ms
+	f.Confirm(len(f.holds) == 0)
+}
+
+// endHolds ends all holds, because this server gets a new role, or a new primary.
+func (f *Follower) endHolds() {
+	if len(f.holds) > 0 {
+		clear(f.holds)
+		f.Confirm(true)
 	}
-	f.Confirm(ms == 0)
 }
 
 // Gone notes that a client has left. It may be the primary's client, killed by an operator.

@@ -30,7 +30,7 @@ func (m *Machine) holdAcks(p *Instance) {
 	for _, r := range p.replicas.list {
 		h := &r.hold
 		if r.link.disconnected || h.wire == r.link.commands && h.sentAt >= p.stateSince ||
-			!m.request(r, toHold, "REPLCONF", "hold-acks", strconv.FormatInt(holdFor(p), 10)) {
+			!m.request(r, toHold, "REPLCONF", "holder", m.id, "hold-acks", strconv.FormatInt(holdFor(p), 10)) {
 			continue
 		}
 		if h.wire != r.link.commands {
@@ -59,11 +59,11 @@ func (r *Instance) isHeld() bool {
 	return h.wire != nil && h.wire == r.link.commands && h.seen == h.sent
 }
 
-// endHold has the replicas of a primary confirm writes again.
+// endHold has the replicas of a primary confirm writes again, as far as this Sentinel is concerned.
 func (m *Machine) endHold(p *Instance) {
 	for _, r := range p.replicas.list {
 		if r.hold.sentAt != 0 {
-			m.request(r, toNothing, "REPLCONF", "hold-acks", "0")
+			m.request(r, toNothing, "REPLCONF", "holder", m.id, "hold-acks", "0")
 			r.hold.sentAt = 0
 		}
 	}

@@ -106,7 +106,8 @@ func TestReplicasConfirmAgain(t *testing.T) {
 	if l.p.is(failingOver) || !l.has("-failover-abort-no-good-slave") {
 		t.Fatalf("the failover continues; %v", l.q.events)
 	}
-	on, off := l.sentCount("REPLCONF", "hold-acks", "540000"), l.sentCount("REPLCONF", "hold-acks", "0")
+	on := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "540000")
+	off := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "0")
 	if on != 2 || off != 2 {
 		t.Errorf("%d replicas were asked to confirm nothing, and %d to confirm again", on, off)
 	}

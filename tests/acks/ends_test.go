@@ -398,7 +398,15 @@ func TestHoldAcks(t *testing.T) {
 		end func()
 	}{
 		"the Sentinel's end": {long, func() { r.Do("REPLCONF", "hold-acks", 0) }},
-		"the time's end":     {"500", func() {}},
+		"the end of two Sentinels": {long, func() {
+			r.Do("REPLCONF", "holder", "a", "hold-acks", long)
+			r.Do("REPLCONF", "hold-acks", 0)
+			isHeld(t, c, "one of two Sentinels")
+			r.Do("REPLCONF", "holder", "b", "hold-acks", 0)
+			isHeld(t, c, "a Sentinel that holds nothing")
+			r.Do("REPLCONF", "holder", "a", "hold-acks", 0)
+		}},
+		"the time's end": {"500", func() {}},
 		"another primary": {long, func() {
 			r.Do("REPLICAOF", "127.0.0.1", other.Port)
 			r.Do("REPLICAOF", "127.0.0.1", s.Port)
