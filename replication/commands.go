@@ -243,7 +243,7 @@ const (
 
 // holdAcks runs REPLCONF [holder <id>] hold-acks <ms>. A Sentinel of spindle sends it to the replicas before it chooses
 // one of them. They confirm nothing to their primary for so long, or until the Sentinel with that id ends it with 0. So
-// the primary cannot confirm a write that the chosen replica lacks.
+// the primary cannot confirm a write that the chosen replica lacks. Until then, the primary's FAILOVER is refused.
 func (e *Ends) holdAcks(c *command.Context, holder string, value []byte) error {
 	ms, err := command.Int(value)
 	switch f := e.follower; {

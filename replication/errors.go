@@ -18,6 +18,7 @@ var (
 	errNotBit      = refusal("value is out of range, value must between 0 and 1")
 	errHolder      = refusal("REPLCONF holder is too long")
 	errHolders     = refusal("REPLCONF hold-acks has too many holders")
+	errHeld        = refusal("PSYNC FAILOVER is refused while a Sentinel chooses a new primary")
 	errHold        = refusal("REPLCONF hold-acks takes 0 to 86400000 ms, and is not for nodes of a cluster")
 )
 

@@ -249,6 +249,8 @@ func (x *failover) mayTakeOver(id []byte) error {
 		return errFailover
 	case !strings.EqualFold(string(id), x.feed.ID):
 		return errFailoverID
+	case len(x.follower.holds) > 0: // otherwise there may be two new primaries
+		return errHeld
 	}
 	return nil
 }

@@ -428,3 +428,18 @@ func TestHoldAcks(t *testing.T) {
 		}
 	}
 }
+
+// TestFailoverWhileHeld: a Sentinel is about to choose a new primary. So the primary cannot hand its role to a replica
+// of its own choice before the Sentinel ends that.
+func TestFailoverWhileHeld(t *testing.T) {
+	t.Parallel()
+	s, all := replicas(t, testkit.Ours, 1)
+	r := all[0]
+	r.Do("REPLCONF", "hold-acks", long)
+	s.Do("FAILOVER")
+	s.AwaitLog(testkit.Slowly(60*time.Second), "Failover target rejected psync request")
+	r.Do("REPLCONF", "hold-acks", 0)
+	online(t, s, 1)
+	s.Do("FAILOVER")
+	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "role", "master")
+}
