@@ -69,7 +69,11 @@ func (m *Machine) abort(p *Instance, why string) {
 		p.chosen.flags &^= promoted
 		p.chosen = nil
 	}
-	m.endHold(p)
+	for _, r := range p.replicas.list {
+		if r.hold.sentAt != 0 {
+			m.endHold(r)
+		}
+	}
 }
 
 // failOver continues a failover, if there is one.

@@ -15,10 +15,11 @@ import (
 // replica has stopped if it came after the answer to the last request.
 type hold struct {
 	wire     *Wire // on which the last request was sent; nil: none was
-	sentAt   int64 // when that was; 0: the hold was ended
+	sentAt   int64 // when that was; 0: the hold has ended
 	sent     int   // requests
 	answered int   // requests that were answered, or lost with an earlier wire
 	seen     int   // answered, when the INFO came that was read last
+	ended    *Wire // on which the replica was told to confirm again, after the last request; nil: it was not
 }
 
 // holdFor returns for how long a replica confirms nothing, in ms, if this Sentinel dies. It is longer than the rest of
@@ -36,7 +37,7 @@ func (m *Machine) holdAcks(p *Instance) {
 		if h.wire != r.link.commands {
 			h.wire, h.answered = r.link.commands, h.sent
 		}
-		h.sentAt = m.now
+		h.sentAt, h.ended = m.now, nil
 		h.sent++
 		m.request(r, toInfo, "INFO")
 	}
@@ -56,15 +57,14 @@ func (m *Machine) held(r *Instance, w *Wire, v respclient.Value) {
 // isHeld reports whether a replica confirms nothing, and its last INFO was sent after that began.
 func (r *Instance) isHeld() bool {
 	h := &r.hold
-	return h.wire != nil && h.wire == r.link.commands && h.seen == h.sent
+	return h.sentAt != 0 && h.wire == r.link.commands && h.seen == h.sent
 }
 
-// endHold has the replicas of a primary confirm writes again, as far as this Sentinel is concerned.
-func (m *Machine) endHold(p *Instance) {
-	for _, r := range p.replicas.list {
-		if r.hold.sentAt != 0 {
-			m.request(r, toNothing, "REPLCONF", "holder", m.id, "hold-acks", "0")
-			r.hold.sentAt = 0
-		}
+// endHold has a replica confirm writes again, as far as this Sentinel is concerned. It is sent once on each connection,
+// also if the replica need not know: an earlier one may have been lost, or this Sentinel has restarted or was reset.
+func (m *Machine) endHold(r *Instance) {
+	h := &r.hold
+	if h.sentAt = 0; h.ended != r.link.commands && m.request(r, toNothing, "REPLCONF", "holder", m.id, "hold-acks", "0") {
+		h.ended = r.link.commands
 	}
 }

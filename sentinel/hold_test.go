@@ -108,7 +108,7 @@ func TestReplicasConfirmAgain(t *testing.T) {
 	}
 	on := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "540000")
 	off := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "0")
-	if on != 2 || off != 2 {
+	if on != 2 || off != 4 { // once at the start
 		t.Errorf("%d replicas were asked to confirm nothing, and %d to confirm again", on, off)
 	}
 }
@@ -191,6 +191,57 @@ func TestRestartedSentinelKnowsAcks(t *testing.T) {
 	} {
 		if n := saves(x.acks, x.replicas); n != x.saves {
 			t.Error(fmt.Sprint("step ", i, ": the state was written ", n, " times, want ", x.saves))
+		}
+	}
+}
+
+// requests returns how often replicas were asked to confirm nothing, and how often to confirm again.
+func (l *livePrimary) requests() (on, off int) {
+	for _, words := range l.q.sent {
+		switch n := len(words) - 1; {
+		case n < 2 || words[n-1] != "hold-acks":
+		case words[n] == "0":
+			off++
+		default:
+			on++
+		}
+	}
+	return on, off
+}
+
+// selects starts a failover that an operator has asked for, and lets time pass until replicas confirm nothing.
+func (l *livePrimary) selects(t *testing.T) {
+	t.Helper()
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	for range 100 {
+		if on, _ := l.requests(); on == 2 {
+			return
+		}
+		l.now += 100
+		l.Tick(l.now)
+	}
+	t.Fatalf("the replicas still confirm; %v", l.q.events)
+}
+
+// TestEndOfHoldArrives: replicas confirm nothing, and the failover ends without a new primary. They are told so, also
+// the one whose connection was lost meanwhile, and also after SENTINEL RESET.
+func TestEndOfHoldArrives(t *testing.T) {
+	for name, end := range map[string]func(l *livePrimary){
+		"abort": func(l *livePrimary) {
+			l.slow.link.hangUp(l.slow.link.commands)
+			l.abort(l.p, "-failover-abort-no-good-slave")
+		},
+		"reset": func(l *livePrimary) { l.reset(l.p, false) },
+	} {
+		l := newLivePrimary(t)
+		l.run(15_000)
+		l.selects(t)
+		_, before := l.requests()
+		end(l)
+		l.pass(25_000, "PONG", l.info)
+		if _, off := l.requests(); off-before < 2 {
+			t.Errorf("%s: %d of 2 replicas are asked to confirm again", name, off-before)
 		}
 	}
 }

@@ -279,6 +279,9 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 		i.synced = follows && !r.copying && (kept || r.hadLink(p.history))
 		i.history = r.history
 		i.counted = i.counted || i.infoOf >= p.infoOf
+		if follows && p.acks > 0 && !p.is(failingOver) {
+			m.endHold(i)
+		}
 	}
 	if r.priority != nil {
 		i.priority = *r.priority
