@@ -125,8 +125,12 @@ func (m *Machine) crash() {
 	m.out.Crash()
 }
 
-// choose chooses the replica to promote.
+// choose chooses the replica to promote. After TILT it begins again: replicas may confirm writes by now, or were not
+// asked in time.
 func (m *Machine) choose(p *Instance) {
+	if m.tiltSince >= p.stateSince || p.stateSince > m.now {
+		m.enter(p, selectReplica)
+	}
 	if p.acks > 0 {
 		m.holdAcks(p)
 	}

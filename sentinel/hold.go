@@ -15,7 +15,7 @@ import (
 // replica has stopped if it came after the answer to the last request.
 type hold struct {
 	wire     *Wire // on which the last request was sent; nil: none was
-	sentAt   int64 // when that was; 0: the hold has ended
+	sentAt   int64 // when that was; 0: the hold has ended, or must begin again
 	sent     int   // requests
 	answered int   // requests that were answered, or lost with an earlier wire
 	seen     int   // answered, when the INFO came that was read last
@@ -23,8 +23,8 @@ type hold struct {
 }
 
 // holdFor returns for how long a replica confirms nothing, in ms, if this Sentinel dies. It is longer than the rest of
-// a failover takes.
-func holdFor(p *Instance) int64 { return min(3*p.failoverTimeout, 24*60*60*1000) }
+// a failover takes, of which three states last for up to failover-timeout.
+func holdFor(p *Instance) int64 { return min(3*p.failoverTimeout+60_000, 24*60*60*1000) }
 
 // holdAcks has a primary's replicas confirm nothing to it. It sends one request for each choice and each connection.
 func (m *Machine) holdAcks(p *Instance) {

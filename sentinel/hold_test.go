@@ -106,7 +106,8 @@ func TestReplicasConfirmAgain(t *testing.T) {
 	if l.p.is(failingOver) || !l.has("-failover-abort-no-good-slave") {
 		t.Fatalf("the failover continues; %v", l.q.events)
 	}
-	on := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "540000")
+	const ms = "600000" // three times failover-timeout, and a minute
+	on := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", ms)
 	off := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", "0")
 	if on != 2 || off != 4 { // once at the start
 		t.Errorf("%d replicas were asked to confirm nothing, and %d to confirm again", on, off)
@@ -242,6 +243,34 @@ func TestEndOfHoldArrives(t *testing.T) {
 		l.pass(25_000, "PONG", l.info)
 		if _, off := l.requests(); off-before < 2 {
 			t.Errorf("%s: %d of 2 replicas are asked to confirm again", name, off-before)
+		}
+	}
+}
+
+// TestStoppedWhileItChooses: a Sentinel is stopped before it chooses, for longer than the replicas confirm nothing. It
+// asks them once more. Nor does the failover end only because the time to ask them is over.
+func TestStoppedWhileItChooses(t *testing.T) {
+	for _, asked := range []bool{true, false} {
+		l := newLivePrimary(t)
+		l.run(15_000)
+		if asked {
+			l.selects(t)
+		} else {
+			l.startFailover(l.p)
+			l.p.flags |= forced
+			for l.p.state != selectReplica {
+				l.run(100)
+			}
+		}
+		before, _ := l.requests()
+		l.now += 3_600_000
+		for range 500 {
+			if l.pass(100, "PONG", l.info); l.p.chosen != nil {
+				break
+			}
+		}
+		if on, _ := l.requests(); l.p.chosen == nil || on-before < 2 {
+			t.Errorf("asked before: %v; %d replicas were asked since, and %v is chosen", asked, on-before, l.p.chosen)
 		}
 	}
 }
