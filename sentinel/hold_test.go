@@ -274,3 +274,39 @@ func TestStoppedWhileItChooses(t *testing.T) {
 		}
 	}
 }
+
+// TestReplicaThatWasAPrimary: a replica that an unfinished failover has promoted counts. It has no primary to which it
+// could confirm nothing. So it does not become a replica again during the failover. If another Sentinel makes it one,
+// it is asked once more.
+func TestReplicaThatWasAPrimary(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	promoted := true
+	info := func(i *Instance) string {
+		text := l.info(i)
+		if i != l.p {
+			text = strings.Replace(text, "slave_priority:100", "slave_priority:0", 1)
+		}
+		if i == l.slow && promoted {
+			return "run_id:" + strings.Repeat("a", 40) + "\r\nrole:master\r\nspindle_version:1\r\nmaster_replid:" +
+				strings.Repeat("2", 40) + "\r\nmaster_replid2:" + strings.Repeat("1", 40) + "\r\nsecond_repl_offset:9\r\n"
+		}
+		return text
+	}
+	for !l.slow.saysPrimary {
+		l.pass(100, "PONG", info)
+	}
+	l.pass(5_000, "PONG", info)
+	l.selects(t)
+	l.pass(4_000, "PONG", info)
+	if l.has("+convert-to-slave") {
+		t.Errorf("it is made a replica; %v", l.q.events)
+	}
+	promoted = false
+	l.enter(l.p, selectReplica)
+	before, _ := l.requests()
+	l.pass(2_000, "PONG", info)
+	if on, _ := l.requests(); on-before != 3 || !l.p.is(failingOver) {
+		t.Errorf("replicas were asked %d times, want 3; %v", on-before, l.q.events)
+	}
+}

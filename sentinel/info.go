@@ -191,7 +191,7 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 		i.synced = false
 	}
 	if says := r.role == "master"; says != i.saysPrimary {
-		i.saysPrimary, i.roleSince = says, m.now
+		i.saysPrimary, i.roleSince, i.hold.sentAt = says, m.now, 0
 		word, role := "-role-change", "slave"
 		if says {
 			role = "master"
@@ -267,10 +267,10 @@ func (m *Machine) learnReplica(p *Instance, at hostPort) {
 // learnFollowing records which server a replica follows, and the state of its link.
 func (m *Machine) learnFollowing(i *Instance, r report) {
 	if r.primaryHost != "" && !strings.EqualFold(r.primaryHost, i.primaryHost) {
-		i.primaryHost, i.followsSince = r.primaryHost, m.now
+		i.primaryHost, i.followsSince, i.hold.sentAt = r.primaryHost, m.now, 0
 	}
 	if r.primaryPort != i.primaryPort {
-		i.primaryPort, i.followsSince = r.primaryPort, m.now
+		i.primaryPort, i.followsSince, i.hold.sentAt = r.primaryPort, m.now, 0
 	}
 	i.primaryUp = r.primaryUp
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
@@ -316,6 +316,9 @@ func (m *Machine) replicaIsPrimary(i *Instance) {
 	if i.is(promoted) && p.is(failingOver) && p.state == waitPromotion {
 		m.promotionSeen(p, i)
 		return
+	}
+	if p.acks > 0 && p.is(failingOver) {
+		return // as a replica it would confirm writes that the chosen one may lack
 	}
 	// Meanwhile another Sentinel may announce its failover.
 	wait := 4 * m.publish
