@@ -143,6 +143,7 @@ func FuzzConfiguration(f *testing.F) {
 	f.Add("myid 0123456789abcdef0123456789abcdef01234567\ncurrent-epoch 7\nannounce-ip \"x y\"\nannounce-port 1")
 	f.Add("known-sentinel m 1.2.3.4 5 abc\nknown-replica m 1.2.3.4 5\nmonitor m 1.1.1.1 1 1\nnotification-script m /a#b")
 	f.Add("known-synced m 1.2.3.4 5 abc\nknown-acks m 1 2 \"\"\nknown-replica m 1.2.3.4 5\nmonitor m 1.1.1.1 1 1")
+	f.Add("monitor m 1.1.1.1 1 1\nknown-acks m 1 2 0123456789abcdef0123456789abcdef01234567\nknown-acks m 3 0 ?")
 	f.Fuzz(func(t *testing.T, text string) {
 		var lines []Directive
 		for line := range strings.SplitSeq(text, "\n") {

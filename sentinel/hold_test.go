@@ -310,3 +310,20 @@ func TestReplicaThatWasAPrimary(t *testing.T) {
 		t.Errorf("replicas were asked %d times, want 3; %v", on-before, l.q.events)
 	}
 }
+
+// TestAcksAreWrittenInTheEnd: the disk is full when a Sentinel learns for how many replicas replies wait. It writes
+// that later.
+func TestAcksAreWrittenInTheEnd(t *testing.T) {
+	m, q := watching(t)
+	learned := report{acks: 1, replicas: make([]hostPort, 2)}
+	q.cannot = true
+	m.learnAcks(m.primaries.list[0], learned)
+	q.cannot = false
+	was := q.saves
+	for range 2 {
+		m.learnAcks(m.primaries.list[0], learned)
+	}
+	if n := q.saves - was; n != 1 {
+		t.Errorf("the state was written %d times", n)
+	}
+}

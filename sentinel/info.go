@@ -217,8 +217,8 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 // a restart, this Sentinel may have to replace the primary before it has heard it.
 func (m *Machine) learnAcks(p *Instance, r report) {
 	changed := r.acks != p.acks || r.acks > 0 && (len(r.replicas) != p.ackers || r.history != p.history)
-	if p.acks, p.ackers, p.history = r.acks, len(r.replicas), r.history; changed {
-		_ = m.save() // save logs the error
+	if p.acks, p.ackers, p.history = r.acks, len(r.replicas), r.history; changed || p.unsaved {
+		p.unsaved = m.save() != nil
 	}
 }
 

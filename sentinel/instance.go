@@ -93,8 +93,9 @@ type Instance struct {
 	// These fields are a primary's.
 	sentinels, replicas table
 	quorum              int64
-	acks                int // how many replicas its replies wait for, by its last INFO
-	ackers              int // its replicas in that INFO
+	acks                int  // how many replicas its replies wait for, by its last INFO
+	ackers              int  // its replicas in that INFO
+	unsaved             bool // these could not be written to disk
 	parallel            int64
 	user, password      string
 	renamed             []rename
