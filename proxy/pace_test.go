@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,6 +139,27 @@ func TestNoPauseForAnother(t *testing.T) {
 		c.s.access, c.s.tracking = a, a.tracking
 		if paused := c.isPaused(c.long(a)); paused != (to == nil) {
 			t.Errorf("another client hears: %v; paused: %v", to != nil, paused)
+		}
+	}
+}
+
+// TestLongReplyBeforeAnother: a client leaves more than clientMost bytes unread, and another client waits for a later
+// call on the connection. The first client is closed, and the log says so. With one byte less it is not (proxy.O5).
+func TestLongReplyBeforeAnother(t *testing.T) {
+	for _, kept := range []int{clientMost - len(third), clientMost - len(third) + 1} {
+		c, text := newPacing(t), &bytes.Buffer{}
+		c.w.p.log = logging.New(text)
+		u := c.dial(c.s.access)
+		u.push(call{s: c.s, number: c.s.expect(), slot: -1, row: 1}, encode("GET", "big"))
+		other := &session{w: c.w, conn: &wire{}, access: c.s.access, pinned: -1}
+		u.push(call{s: other, number: other.expect(), slot: -1, row: 1}, encode("GET", "small"))
+		u.Received([]byte("$6291456\r\n"))
+		c.s.conn.(*wire).buffered = kept
+		if u.Received(third); c.isPaused(u) {
+			t.Error("another client waits, and the connection is paused")
+		}
+		if c.s.closed != (kept > clientMost-len(third)) || c.s.closed != strings.Contains(text.String(), "bytes unread") {
+			t.Errorf("%d bytes are unread; closed: %v; the log: %q", kept+len(third), c.s.closed, text.String())
 		}
 	}
 }
