@@ -18,7 +18,7 @@ import (
 // those under way to each shard, and other checks wait in order. So clients with wrong passwords do not use up the
 // shards' connections.
 // proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too. So a shard that does not
-// answer holds up no login that another one can answer.
+// answer holds up no login that another one can answer. If no later shard can be reached, the check keeps its place.
 type check struct {
 	w            *worker
 	key          checkKey
@@ -33,6 +33,7 @@ type check struct {
 	queuedAt string          // the shard's address for which it waits in the worker's unchecked; "" means none
 	attempts int             // under way
 	sent     bool            // there was an attempt
+	waited   bool            // it has waited for a shard
 	why      *protocol.Error // why the last attempt has failed
 }
 
@@ -77,14 +78,15 @@ func (k *check) begin() {
 		return
 	}
 	k.round++
-	k.since, k.tried, k.attempts, k.sent, k.why = w.now(), 0, 0, false, nil
+	k.since, k.tried, k.attempts, k.sent, k.waited, k.why = w.now(), 0, 0, false, false, nil
 	k.goOn()
 }
 
-// goOn goes to the next shard that can be reached. If no shard is left, and no attempt is under way, the check waits or
-// fails, as a request does.
+// goOn goes to the next shard that can be reached. If none is left, the check stays in the queue that it is in. If it
+// is in no queue, and no attempt is under way, the check waits or fails, as a request does.
 func (k *check) goOn() {
 	w, a := k.w, k.asking[0].next
+	queuedAt, place := k.queuedAt, k.tried
 	k.queuedAt = ""
 	for n := len(w.topology.Shards); k.tried < n; {
 		index := (k.key.shard + k.tried) % n
@@ -98,7 +100,7 @@ func (k *check) goOn() {
 		default:
 			k.movedAt = w.now()
 			if len(a.shared[at]) == 0 && w.opening[at] >= checksMost {
-				k.queuedAt = at
+				k.queuedAt, k.waited = at, true
 				w.unchecked[at] = append(w.unchecked[at], k)
 				return
 			}
@@ -107,8 +109,10 @@ func (k *check) goOn() {
 		}
 	}
 	switch round := k.round; {
+	case queuedAt != "":
+		k.queuedAt, k.tried, k.movedAt = queuedAt, place, w.now()
 	case k.attempts > 0:
-	case !k.sent || w.now()-k.since > w.p.settings.Timeout.Get():
+	case !k.sent && !k.waited || w.now()-k.since > w.p.settings.Timeout.Get():
 		if k.why == nil {
 			k.why = errNoShard
 		}
@@ -194,6 +198,7 @@ func (w *worker) askMore(at string) {
 		k := w.unchecked[at][0]
 		w.unchecked[at] = w.unchecked[at][1:]
 		if k.queuedAt == at && len(k.asking) > 0 { // otherwise it has gone on, or is over
+			k.queuedAt = ""
 			k.tried-- // the map may have changed: look at the shard again
 			k.goOn()
 		}
