@@ -142,11 +142,11 @@ func TestCluster(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 			rng := rand.New(rand.NewPCG(5, 6))
-			want := 4096
+			want, pace := 4096, 0
 			if testkit.Scale() == 1 { // the short form of the test
-				want = 500
+				want, pace = 150, 10
 			}
-			s.do("POST", "/v1/products/shop/move", record{"steps": firstOf(p.Steps, want)}, nil)
+			s.do("POST", "/v1/products/shop/move", record{"steps": firstOf(p.Steps, want), "pace": pace}, nil)
 			for range 3 {
 				testkit.Moment(rng, 2*time.Second)
 				active := s.awaitActive()
@@ -210,7 +210,7 @@ func TestEmptiedShard(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			nodes := newCluster(t, c.kind, 3, 2)
-			s := newSite(t, 1, 1)
+			s := newSite(t, 0, 1)
 			fill(t, nodes[0], 2000)
 			s.do("POST", "/v1/products", record{"name": "shop", "kind": "cluster", "seeds": []string{nodes[0].Addr}}, nil)
 			var fresh group

@@ -21,7 +21,7 @@ func TestRebalance(t *testing.T) {
 	}{{"etcd, redis", 1, testkit.Redis}, {"folder, spindle", 0, testkit.Start}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, c.members, 1)
+			s := newSite(t, c.members, 1).fewSlots()
 			servers := []*testkit.Server{c.start(t), c.start(t), c.start(t)}
 			s.groups(2, servers...)
 			const keys = 3000
@@ -29,7 +29,7 @@ func TestRebalance(t *testing.T) {
 			s.addProxy("127.0.0.1:7000", "127.0.0.1:7000")
 			s.addProxy("127.0.0.1:7001", "127.0.0.1:7001")
 			p := s.plan(record{"balance": "slots"})
-			if p.Imbalance.After > 2 || math.Abs(float64(p.Moved)-16384/3.0) > 2 {
+			if p.Imbalance.After > 2 || math.Abs(float64(p.Moved)-float64(s.product.Slots)/3) > 2 {
 				t.Errorf("%+v", p)
 			}
 			want := s.owners()
@@ -136,7 +136,7 @@ func TestSilentProxyHoldsTheMove(t *testing.T) {
 // them.
 func TestLeftOverKeys(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 0, 1)
+	s := newSite(t, 0, 1).fewSlots()
 	servers := []*testkit.Server{testkit.Redis(t), testkit.Redis(t)}
 	s.groups(1, servers...)
 	s.place(100, servers...)
@@ -158,7 +158,7 @@ func TestLeftOverKeys(t *testing.T) {
 // TestCancel: a cancelled move leaves no slot under way, and another move may follow.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 0, 1)
+	s := newSite(t, 0, 1).fewSlots()
 	servers := []*testkit.Server{testkit.Redis(t), testkit.Redis(t)}
 	s.groups(1, servers...)
 	s.place(2000, servers...)

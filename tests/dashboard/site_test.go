@@ -32,6 +32,7 @@ type site struct {
 	address    string        // the address of the store, in the form of the directive
 	etcd       *testkit.Etcd // nil if the store is a folder
 	store      store.Store   // for the test itself
+	product    store.Product // its rule for slots
 	dashboards []*process
 	down       int // calls go to the first dashboard that runs
 }
@@ -45,7 +46,7 @@ type process struct {
 // newSite starts an etcd of n members, or uses a folder, and starts some dashboards.
 func newSite(t *testing.T, members, count int, more ...string) *site {
 	t.Helper()
-	s := &site{t: t}
+	s := &site{t: t, product: store.Product{Hash: store.HashCRC16, Slots: 16384}}
 	if members == 0 {
 		dir := t.TempDir()
 		f, err := store.OpenFolder(dir)
@@ -170,11 +171,20 @@ func (s *site) refuses(method, path string, body any, code string) {
 // A record is a JSON object.
 type record = map[string]any
 
+// fewSlots gives the product Codis's rule, so that a move of a large part of it has few slots. With SPINDLE_TEST_SCALE
+// it keeps the rule of Redis Cluster.
+func (s *site) fewSlots() *site {
+	if testkit.Scale() == 1 {
+		s.product = store.Product{Hash: store.HashCRC32, Slots: 1024}
+	}
+	return s
+}
+
 // groups creates the product "shop" over groups g0, g1, … with one server each. The first groups have all slots, in
 // equal parts.
 func (s *site) groups(with int, servers ...*testkit.Server) {
 	s.t.Helper()
-	s.do("POST", "/v1/products", record{"name": "shop", "kind": "groups"}, nil)
+	s.do("POST", "/v1/products", record{"name": "shop", "kind": "groups", "hash": s.product.Hash}, nil)
 	for i, server := range servers {
 		s.do("POST", "/v1/products/shop/groups", record{"id": fmt.Sprintf("g%d", i), "primary": server.Addr}, nil)
 		if i == with-1 {
@@ -258,7 +268,7 @@ func (s *site) owners() []string {
 // place writes n keys, each to the server of its slot's group, in two databases and with some deadlines.
 func (s *site) place(n int, servers ...*testkit.Server) {
 	s.t.Helper()
-	owners, product := s.owners(), store.Product{Hash: store.HashCRC16}
+	owners, product := s.owners(), s.product
 	for i, server := range servers {
 		c := server.Dial()
 		for _, db := range []int{0, 3} {
@@ -284,7 +294,7 @@ func value(key string, db int) string { return fmt.Sprintf("value of %s in %d", 
 // holdsAll checks that each of the n keys of place is on the server of its slot's group, and nowhere else.
 func (s *site) holdsAll(n int, servers ...*testkit.Server) {
 	s.t.Helper()
-	owners, product := s.owners(), store.Product{Hash: store.HashCRC16}
+	owners, product := s.owners(), s.product
 	var found int64
 	for i, server := range servers {
 		c := server.Dial()
