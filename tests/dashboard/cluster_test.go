@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
 	"spindle/proxy/store"
 	"spindle/tests/testkit"
 )
@@ -79,17 +81,24 @@ func closed(t *testing.T, nodes []*testkit.Server) {
 	})
 }
 
-// fill writes n keys by redis-cli, which follows redirections.
+// fill writes n keys, each to the node that has its slot.
 func fill(t *testing.T, s *testkit.Server, n int) {
 	t.Helper()
-	var text strings.Builder
-	for i := range n {
-		fmt.Fprintf(&text, "SET key:%d value:%d\n", i, i)
-	}
-	args := []string{"-c", "-h", "127.0.0.1", "-p", fmt.Sprint(s.Port)}
-	if out, code := testkit.Run(t, limit, text.String(), testkit.Program(t, "redis-cli"), args...); code != 0 ||
-		strings.Count(out, "OK") < n {
-		t.Fatalf("%d: %.300s", code, out)
+	for _, part := range s.Do("CLUSTER", "SLOTS").Elems {
+		var keys []int
+		for i := range n {
+			if at := int64(slots.Of(fmt.Appendf(nil, "key:%d", i))); part.Elems[0].Int <= at && at <= part.Elems[1].Int {
+				keys = append(keys, i)
+			}
+		}
+		c, err := respclient.Dial(fmt.Sprint("127.0.0.1:", part.Elems[2].Elems[1].Int))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		testkit.Pipe(t, c, len(keys), func(i int) []any {
+			return []any{"SET", fmt.Sprintf("key:%d", keys[i]), fmt.Sprintf("value:%d", keys[i])}
+		})
 	}
 }
 
@@ -99,10 +108,19 @@ func holds(t *testing.T, n int, nodes ...*testkit.Server) {
 	found := map[string]int{}
 	for _, s := range nodes {
 		c := s.Dial()
+		var keys []string
+		var requests [][]any
 		for _, key := range c.Must("KEYS", "*").Strings() {
 			found[key]++
-			if v, err := c.Do("GET", key); err != nil || v.Text != strings.Replace(key, "key:", "value:", 1) {
-				t.Fatalf("%s has %v under %s, %v", s.Addr, v, key, err)
+			keys, requests = append(keys, key), append(requests, []any{"GET", key})
+		}
+		replies, err := c.Pipeline(requests...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range replies {
+			if v.Text != strings.Replace(keys[i], "key:", "value:", 1) {
+				t.Fatalf("%s has %v under %s", s.Addr, v, keys[i])
 			}
 		}
 	}
