@@ -24,7 +24,8 @@ type tier struct {
 }
 
 // startTier starts a cluster of three primaries, each with this many replicas, and proxies. Without replicas no node
-// can take over. Then the nodes have a longer timeout, so that a busy host does not bring the cluster down.
+// can take over. Then the nodes have a longer timeout, so that a busy host does not bring the cluster down. The proxies
+// have a longer timeout than by default for the same reason.
 func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) *tier {
 	t.Helper()
 	all, timeout := &tier{}, "2000"
@@ -54,8 +55,8 @@ func startTier(t *testing.T, redis bool, replicas, proxies int, args ...string) 
 		})
 	}
 	for i := range proxies { // the second proxy has several loops
-		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i)},
-			args...)...))
+		all.proxies = append(all.proxies, startProxy(t, all.shards, append([]string{"--io-threads", strconv.Itoa(1 + 2*i),
+			"--proxy-timeout", "60000"}, args...)...))
 	}
 	return all
 }

@@ -108,7 +108,7 @@ func TestKeyspaceEvents(t *testing.T) {
 
 			fresh := all.grow(t, redis)
 			notify(fresh)
-			if !all.move(t, 0, 3, 300) {
+			if !all.move(t, 0, 3, 150) {
 				return
 			}
 			testkit.Until(t, testkit.Slowly(20*time.Second), "the new shard has its listeners", func() error {
@@ -143,7 +143,8 @@ func hearsOneOf(t *testing.T, c *respclient.Client, keys []string) {
 	}
 }
 
-// grow adds an empty node to the cluster.
+// grow adds an empty node to the cluster. It returns once the node serves requests: a redis-server refuses them in its
+// first two seconds.
 func (all *tier) grow(t *testing.T, redis bool) *testkit.Server {
 	t.Helper()
 	s := testkit.Launch(t, testkit.Spec{Redis: redis, Args: []string{"--cluster-enabled", "yes", "--cluster-node-timeout",
@@ -157,7 +158,8 @@ func (all *tier) grow(t *testing.T, redis bool) *testkit.Server {
 	for _, one := range all.shards {
 		testkit.Until(t, testkit.Slowly(30*time.Second), "every node knows the new one", func() error {
 			v := one.Do("CLUSTER", "INFO")
-			if !strings.Contains(v.Text, fmt.Sprintf("cluster_known_nodes:%d", len(all.shards))) {
+			if !strings.Contains(v.Text, fmt.Sprintf("cluster_known_nodes:%d", len(all.shards))) ||
+				!strings.Contains(v.Text, "cluster_state:ok") {
 				return fmt.Errorf("%s: %q", one.Addr, v.Text)
 			}
 			return nil
