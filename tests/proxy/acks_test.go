@@ -63,7 +63,7 @@ func TestConfirmedThroughAProxy(t *testing.T) {
 	})
 
 	n := all.count(t, 16)
-	failovers := 3 * testkit.Scale()
+	failovers := 2 * testkit.Scale()
 	for range failovers {
 		primary := all.ownerOf(t, "k")
 		replica := all.replicaOf(t, primary, primary.Do("CLUSTER", "MYID").Text)

@@ -120,7 +120,7 @@ func TestTools(t *testing.T) {
 // benchmark runs all tests of redis-benchmark. MSET names ten keys; with -r these are in several slots.
 func benchmark(t *testing.T, p *testkit.Server) {
 	t.Helper()
-	requests := strconv.Itoa(500 * testkit.Scale())
+	requests := strconv.Itoa(200 * testkit.Scale())
 	for _, args := range [][]string{{"-P", "1"}, {"-P", "16", "-r", "10000"}, {"-3", "-P", "4", "-r", "100"}} {
 		line := append([]string{"-p", strconv.Itoa(p.Port), "-q", "-c", "20", "-n", requests}, args...)
 		out, code := testkit.Run(t, testkit.Slowly(5*time.Minute), "", "redis-benchmark", line...)

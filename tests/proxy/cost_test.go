@@ -12,7 +12,7 @@ import (
 func TestIdleClientCost(t *testing.T) {
 	all := startTier(t, false, 0, 1)
 	p := all.proxies[0]
-	const clients = 8000
+	const clients = 4000
 	open := func(n int) (conns []net.Conn) {
 		for range n {
 			c, err := net.DialTimeout("tcp", p.Addr, 10*time.Second)

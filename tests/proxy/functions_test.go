@@ -42,13 +42,15 @@ func TestFunctionsOfNewShards(t *testing.T) {
 							t.Errorf("FCALL of %s: %v (%v)", key, v, err)
 							return
 						}
+						rest()
 					}
 				})
 			}
 			fresh := testkit.Launch(t, testkit.Spec{Redis: redis})
 			d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr})
 			plan := d.ask("POST", "/v1/products/shop/plan", map[string]any{"balance": "slots"})
-			d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": firstOf(plan["steps"].([]any), 500)})
+			d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": firstOf(plan["steps"].([]any),
+				min(500, 150*testkit.Scale()))})
 			testkit.Until(t, testkit.Slowly(120*time.Second), "the move ends", func() error {
 				return testkit.Equal(d.ask("GET", "/v1/products/shop/move", nil)["state"], any("done"))
 			})

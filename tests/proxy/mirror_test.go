@@ -121,6 +121,7 @@ func TestMirror(t *testing.T) {
 						t.Error(err)
 						return
 					}
+					rest()
 				}
 			}
 		})

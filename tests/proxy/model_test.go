@@ -202,7 +202,7 @@ func TestRepliesAreThoseOfOneServer(t *testing.T) {
 			t.Parallel()
 			all := startTier(t, redis, 0, 2)
 			one := testkit.Launch(t, testkit.Spec{Redis: redis})
-			play(t, all, one, 40, 400*testkit.Scale(), true)
+			play(t, all, one, 20, 400*testkit.Scale(), true)
 		})
 	}
 }

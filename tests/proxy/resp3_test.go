@@ -196,5 +196,5 @@ func TestUsersOverRESP2(t *testing.T) {
 // TestModelOverRESP2 is TestRepliesAreThoseOfOneServer with a shard that speaks RESP2 only.
 func TestModelOverRESP2(t *testing.T) {
 	t.Parallel()
-	play(t, oldTier(t), testkit.Launch(t, testkit.Spec{Redis: true}), 20, 400*testkit.Scale(), true)
+	play(t, oldTier(t), testkit.Launch(t, testkit.Spec{Redis: true}), 10, 400*testkit.Scale(), true)
 }

@@ -80,7 +80,7 @@ func TestScanWhileSlotsMove(t *testing.T) {
 			for round := range 3 { // slots move from each shard to each other
 				seen = scanAll(t, clients, func(call int) {
 					if call == 20 || call == 45 {
-						all.move(t, (round+call)%3, (round+call+1)%3, 100)
+						all.move(t, (round+call)%3, (round+call+1)%3, 40)
 					}
 				})
 				hasAll(t, keys, seen)
@@ -93,11 +93,11 @@ func TestScanWhileSlotsMove(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						all.move(t, i%3, (i+1)%3, 50)
+						all.move(t, i%3, (i+1)%3, 30)
 					}
 				}
 			})
-			for range 3 * testkit.Scale() {
+			for range 2 * testkit.Scale() {
 				hasAll(t, keys, scanAll(t, clients, func(int) {}))
 			}
 			close(stop)
@@ -120,7 +120,8 @@ func TestScanWhileGroupsChange(t *testing.T) {
 			fresh := testkit.Launch(t, testkit.Spec{Redis: true})
 			d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "g9", "primary": fresh.Addr})
 			plan := d.ask("POST", "/v1/products/shop/plan", map[string]any{"balance": "slots"})
-			d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": firstOf(plan["steps"].([]any), 1000)})
+			d.ask("POST", "/v1/products/shop/move", map[string]any{"steps": firstOf(plan["steps"].([]any), min(1000,
+				300*testkit.Scale()))})
 			moves = true
 		}
 	}))

@@ -131,6 +131,7 @@ func TestStoppedShard(t *testing.T) {
 			t.Fatalf("another shard's request: %v (%v)", v, err)
 		}
 		took = append(took, time.Since(began))
+		testkit.Lapse(time.Millisecond)
 	}
 	close(stop)
 	asking.Wait()

@@ -35,7 +35,7 @@ func TestKnownClientsInAStorm(t *testing.T) {
 				"--tls-auth-clients", "no", "--proxy-timeout", patient)...)
 			quiet := serveKnown(t, p, func() { testkit.Lapse(testkit.Slowly(time.Second)) })
 			var greeted atomic.Int64
-			newcomers := 2000 * testkit.Scale()
+			newcomers := 800 * testkit.Scale()
 			begun := time.Now()
 			stormy := serveKnown(t, p, func() {
 				var storm sync.WaitGroup
