@@ -16,14 +16,14 @@ import (
 // TestMomentsOfLongReads compares long reads with those of redis-server, while a second client writes. A long read must
 // have the reply that redis-server gives before the writes.
 func TestMomentsOfLongReads(t *testing.T) {
-	const elements = 6000
+	const elements = 5000
 	s := testkit.Start(t, "--long-read-elements", "1000", "--enable-debug-command", "yes")
 	redis := testkit.Redis(t, "--enable-debug-command", "yes")
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
-	rounds := 300 * testkit.Scale()
+	rounds := 100 * testkit.Scale()
 	if testkit.Checked {
-		rounds /= 5
+		rounds /= 2
 	}
 	reader, writer, reference := s.Dial(), s.Dial(), redis.Dial()
 	for _, c := range []*respclient.Client{reader, writer, reference} {
@@ -100,7 +100,7 @@ func TestMomentsOfLongReads(t *testing.T) {
 
 // writes returns random writes to the data of fill.
 func writes(rng *rand.Rand) (requests [][]any) {
-	at := func() int { return rng.IntN(8000) }
+	at := func() int { return rng.IntN(6500) }
 	for range 1 + rng.IntN(40) {
 		var request []any
 		switch rng.IntN(14) {
