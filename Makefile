@@ -257,6 +257,7 @@ conformance: deps build page s3 ## the public Tcl suites and the differential ru
 soak: deps build ## the tests that play by chance, at many times their size
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./tests/...
 	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./engine/data/keyspace ./engine/data/value/stream -run Model
+	SPINDLE_TEST_SCALE=20 $(GO) test -count=1 -timeout 2h ./server ./reactor -run 'Pipelines|Turns|AnySplit'
 	$(GO) test -count=1 -timeout 6h ./tests/whole -run Matrix -cells 200000
 	SPINDLE_SENTINEL_SEEDS=10000 $(GO) test -count=1 -timeout 2h ./sentinel/...
 	SPINDLE_CLUSTER_SEEDS=20000 $(GO) test -count=1 -timeout 6h ./cluster/state -run Simulation

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"spindle/protocol"
+	"spindle/tests/testkit"
 )
 
 // A caller is a client without a socket. Its requests go through a parser and the core, as they do from a loop.
@@ -104,7 +105,7 @@ func testPipelines(t *testing.T, size string) {
 	}
 	_, after, _ := bytes.Cut(single.send(words("DUMP dumped")), []byte("\r\n"))
 	dump := bytes.Clone(after[:len(after)-2])
-	for round := range 1500 {
+	for round := range 600 * testkit.Scale() {
 		var pipeline, sequence [][]byte
 		line := ""
 		key := string('a' + rune(rng.IntN(3)))

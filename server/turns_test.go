@@ -148,7 +148,7 @@ func TestHotKeysAcrossTurns(t *testing.T) {
 	for seed, size := range []string{"2", "7", "-2"} {
 		t.Run(size, func(t *testing.T) {
 			d := newDuel(t, uint64(seed), "--list-max-listpack-size", size)
-			for round := range 1500 {
+			for round := range 600 * testkit.Scale() {
 				d.send(0, d.pipeline()...)
 				d.disturb(round)
 				if round%20 == 0 {
