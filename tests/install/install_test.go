@@ -44,7 +44,8 @@ func (r root) make(t *testing.T, goal string) {
 	}
 }
 
-// installed returns a root, with the folders that systemd would create for the unit.
+// installed returns a root, with the folders that systemd would create for the unit. The program is the one that the
+// tests have built, so that make builds none.
 func installed(t *testing.T) root {
 	t.Helper()
 	r := root{t.TempDir()}
@@ -52,6 +53,9 @@ func installed(t *testing.T) root {
 		if err := os.Mkdir(r.at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Symlink(testkit.Spindle(t), r.at("built")); err != nil {
+		t.Fatal(err)
 	}
 	r.install(t)
 	return r
