@@ -146,6 +146,9 @@ func keyFile(t *testing.T, digit string) string {
 func TestThereAndBack(t *testing.T) {
 	for name, p := range map[string]place{"folder": folderPlace(t), "bucket": bucketPlace(s3test.Start(t))} {
 		for _, appendonly := range []string{"yes", "no"} {
+			if (name == "folder") != (appendonly == "yes") && testkit.Scale() == 1 {
+				continue // a push reads the same files of the server, wherever it puts them
+			}
 			t.Run(name+" appendonly "+appendonly, func(t *testing.T) {
 				t.Parallel()
 				p := p

@@ -85,7 +85,7 @@ func (s *saboteur) join(replica net.Conn, cut, damage int) {
 	}
 }
 
-// A numberer sets every key to the next number, repeatedly.
+// A numberer sets every key to the next number, repeatedly, with a pause of a millisecond.
 type numberer struct {
 	sent, acknowledged atomic.Int64
 	stop, stopped      chan struct{}
@@ -103,7 +103,7 @@ func (w *numberer) run(c *respclient.Client) {
 			select {
 			case <-w.stop:
 				return
-			default:
+			case <-time.After(time.Millisecond):
 			}
 			text := strconv.FormatInt(w.sent.Add(1), 10)
 			for i := 2; i < len(request); i += 2 {
