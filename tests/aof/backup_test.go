@@ -243,9 +243,12 @@ func TestBackupUnderLoad(t *testing.T) {
 // That is its old data while it serves them, else the primary's data. Or the backup fails and says why. It never gives
 // half of a copy. The next backup succeeds.
 func TestBackupDuringACopy(t *testing.T) {
-	for _, load := range []string{"disabled", "on-empty-db", "swapdb"} {
-		for _, early := range []bool{true, false} {
-			for _, appendonly := range []string{"yes", "no"} {
+	for i, load := range []string{"disabled", "on-empty-db", "swapdb"} {
+		for j, early := range []bool{true, false} {
+			for k, appendonly := range []string{"yes", "no"} {
+				if (i+j+k)%2 == 1 && testkit.Scale() == 1 {
+					continue // any two of the three values still meet
+				}
 				t.Run(fmt.Sprintf("%s, START before the copy %t, appendonly %s", load, early, appendonly), func(t *testing.T) {
 					t.Parallel()
 					backUpDuringACopy(t, load, early, appendonly)
@@ -258,7 +261,7 @@ func TestBackupDuringACopy(t *testing.T) {
 func backUpDuringACopy(t *testing.T, load string, early bool, appendonly string) {
 	debug := []string{"--enable-debug-command", "yes"}
 	primary := testkit.Start(t, append([]string{"--repl-diskless-sync-delay", "0"}, debug...)...)
-	testkit.Pipe(t, primary.Dial(), 3000, func(i int) []any { return []any{"SET", "theirs:" + strconv.Itoa(i), i} })
+	testkit.Pipe(t, primary.Dial(), 500, func(i int) []any { return []any{"SET", "theirs:" + strconv.Itoa(i), i} })
 	s := testkit.Start(t, append([]string{"--appendonly", appendonly, "--repl-diskless-load", load}, debug...)...)
 	if load != "on-empty-db" {
 		testkit.Pipe(t, s.Dial(), 100, func(i int) []any { return []any{"SET", "ours:" + strconv.Itoa(i), i} })
@@ -277,7 +280,7 @@ func backUpDuringACopy(t *testing.T, load string, early bool, appendonly string)
 		awaitBackup(t, s, "incrementing")
 	}
 	// The primary sends slowly, so that the copy takes as long as it must.
-	primary.Do("CONFIG", "SET", "rdb-key-save-delay", "2000")
+	primary.Do("CONFIG", "SET", "rdb-key-save-delay", "12000")
 	s.Do("REPLICAOF", "127.0.0.1", primary.Port)
 	testkit.Until(t, testkit.Slowly(30*time.Second), "a full copy on its way", func() error {
 		return testkit.Equal(s.Info("replication")["master_sync_in_progress"], "1")
@@ -322,6 +325,7 @@ func backUpDuringACopy(t *testing.T, load string, early bool, appendonly string)
 			check(held(primary))
 			return
 		}
+		testkit.Lapse(2 * time.Millisecond)
 	}
 	t.Logf("begun %t, sealed during the copy %t, SEAL was refused %d times: %v", begun, sealed, refused,
 		s.Do("BACKUP", "STATUS").Strings())

@@ -35,10 +35,12 @@ func TestKills(t *testing.T) {
 					s, from = testkit.Start(t, "--appendonly", "yes", "--appendfsync", policy, "--auto-aof-rewrite-percentage", "0"), 0
 				}
 				span := time.Duration(20+rng.IntN(200)) * time.Millisecond
+				rest := time.Duration(0)
 				if policy != "always" && round%killsOfOneLife == 1 {
 					span += 2500 * time.Millisecond // otherwise no step would be old enough to be promised
+					rest = 2 * time.Millisecond     // the other rounds write at full speed
 				}
-				w := write(s, from)
+				w := write(s, from, rest)
 				disturb(s, rng, span)
 				killed := time.Now()
 				s.Kill()
@@ -85,8 +87,8 @@ type mark struct {
 	at   time.Time
 }
 
-// write starts sending the steps after from, several in a pipeline.
-func write(s *testkit.Server, from int) *writer {
+// write starts sending the steps after from, several in a pipeline. It rests after each pipeline.
+func write(s *testkit.Server, from int, rest time.Duration) *writer {
 	w := &writer{marks: make(chan mark, 1000), gone: make(chan struct{})}
 	w.sent.Store(int64(from))
 	w.answered.Store(int64(from))
@@ -132,6 +134,7 @@ func write(s *testkit.Server, from int) *writer {
 				w.marks <- mark{w.answered.Load(), now}
 				lastMark = now
 			}
+			<-time.After(rest)
 		}
 	}()
 	return w

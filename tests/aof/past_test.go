@@ -30,9 +30,15 @@ func held(s *testkit.Server) map[string]string {
 	defer c.Close()
 	for db := range 4 {
 		c.Must("SELECT", db)
-		for _, key := range c.Must("KEYS", "*").Strings() {
-			if !strings.HasPrefix(key, "brief") {
-				state[fmt.Sprintf("%d %s", db, key)] = c.Must("DEBUG", "DIGEST-VALUE", key).Elems[0].Text
+		for keys := range slices.Chunk(c.Must("KEYS", "*").Strings(), 500) {
+			words := []any{"DEBUG", "DIGEST-VALUE"}
+			for _, key := range keys {
+				words = append(words, key)
+			}
+			for i, digest := range c.Must(words...).Elems {
+				if !strings.HasPrefix(keys[i], "brief") {
+					state[fmt.Sprintf("%d %s", db, keys[i])] = digest.Text
+				}
 			}
 		}
 	}
@@ -123,7 +129,7 @@ func rewritten(t *testing.T, s *testkit.Server) {
 
 // TestAnyMoment: a server with all kinds of data rewrites its log, is killed, and has its log switched off and on. Each
 // moment that was noted while the log was on can be restored, by its offset or its second. The restored data set equals
-// the server's data set at that moment.
+// the server's data set at that moment. A restore costs two processes, so a short run restores a random part of them.
 func TestAnyMoment(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -180,6 +186,10 @@ func TestAnyMoment(t *testing.T) {
 		t.Errorf("spindle history: %d\n%s", code, out)
 	}
 	t.Logf("%d moments, %d bases", len(moments), strings.Count(out, "\nbase "))
+	rng.Shuffle(len(moments), func(i, j int) { moments[i], moments[j] = moments[j], moments[i] })
+	if testkit.Scale() == 1 {
+		moments = moments[:20]
+	}
 	for _, m := range moments {
 		how := []string{"--to-offset", strconv.FormatInt(m.offset, 10)}
 		if m.second != 0 {

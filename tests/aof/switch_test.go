@@ -26,7 +26,7 @@ func TestSwitchesUnderLoad(t *testing.T) {
 	from := 0
 	for round := range 3 * testkit.Scale() {
 		s.Do("CONFIG", "SET", "rdb-key-save-delay", "100")
-		w := write(s, from)
+		w := write(s, from, 0)
 		for range 20 {
 			switch rng.IntN(5) {
 			case 0:
