@@ -131,7 +131,7 @@ func TestDeafAmongMany(t *testing.T) {
 				}
 				return nil
 			})
-			others.undisturbed(t, 2*time.Second)
+			others.undisturbed(t, undisturbed)
 			if n := s.InfoInt("memory", "mem_clients_normal"); n > 16<<20 {
 				t.Errorf("clients cost %d", n)
 			}

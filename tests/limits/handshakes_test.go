@@ -57,8 +57,10 @@ func TestHandshakesThatStop(t *testing.T) {
 	}
 	var hello greeting
 	_ = tls.Client(&hello, certs.Client(t, false)).Handshake() // the handshake ends after its first bytes
-	others := gather(t, s, 20, 2)
-	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "21") // 20, and the test kit's
+
+	others := gather(t, s, 4, 1) // a small load, because it lasts for all of limit
+	// The fifth is the test kit's.
+	s.AwaitInfo(testkit.Slowly(10*time.Second), "clients", "connected_clients", "5")
 	sockets, rss := len(s.Sockets()), s.RSS()
 
 	type stopped struct {
@@ -97,7 +99,7 @@ func TestHandshakesThatStop(t *testing.T) {
 			t.Fatalf("number %d was closed after %v", i, took)
 		}
 	}
-	most := 3 * time.Second // a loop that waits for a handshake would wait for all of limit
+	most := undisturbed // a loop that waits for a handshake would wait for all of limit
 	if testkit.Checked {
 		most = time.Second // Slowly lengthens it
 	}

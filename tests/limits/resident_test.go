@@ -41,7 +41,7 @@ func TestResidentOfMixedSizes(t *testing.T) {
 				return n + rng.IntN(n)
 			}
 			conn, most, sent := s.Dial(), int64(0), int64(0)
-			for sent < 6*limit {
+			for sent < 3*limit*int64(min(testkit.Scale(), 2)) {
 				testkit.Pipe(t, conn, 200, func(i int) []any {
 					n := size()
 					sent += int64(n)

