@@ -127,7 +127,7 @@ func TestCheckAOF(t *testing.T) {
 		check("the file alone", incr, log)
 		check("empty", incr, nil)
 		check("empty, by the manifest", incr, nil, "--fix")
-		step := 23
+		step := 47
 		if testkit.Scale() > 1 {
 			step = 7
 		}

@@ -94,7 +94,7 @@ func TestCheckConfig(t *testing.T) {
 		testkit.FreePort(t), dir, dir)
 	before := strings.Count(head, "\n")
 	limit := testkit.Slowly(20 * time.Second)
-	together, want, turn := head, []string{}, rand.IntN(3)
+	together, want, turn := head, []string{}, rand.IntN(6)
 	for i, d := range damages(t, dir) {
 		joins := d.at == 1 && !strings.HasPrefix(d.lines, "aclfile") && !strings.HasPrefix(d.lines, "user") &&
 			!strings.HasPrefix(d.lines, "logfile") && !strings.HasPrefix(d.lines, "admin-address") // the last one counts
@@ -102,8 +102,8 @@ func TestCheckConfig(t *testing.T) {
 			together += d.lines + "\n"
 			want = append(want, fmt.Sprintf("%d: ", strings.Count(together, "\n")))
 		}
-		// Each run starts another third of the files. Lines of the common file need no other process.
-		starts := i%3 == turn || testkit.Scale() > 1
+		// Each run starts another sixth of the files. Lines of the common file need no other process.
+		starts := i%6 == turn || testkit.Scale() > 1
 		if joins && !starts {
 			continue
 		}

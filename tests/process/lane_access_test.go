@@ -315,8 +315,11 @@ func TestLaneLimits(t *testing.T) {
 	}
 	s.Do("CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 0 0")
 	greedy := dial()
+	if err := greedy.Conn().(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
-		for range 200 { // more than the sockets hold
+		for range 40 { // more than the sockets hold
 			greedy.Send("PING", strings.Repeat("x", 512<<10))
 		}
 		greedy.Flush()
