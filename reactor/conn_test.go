@@ -222,6 +222,7 @@ func TestWorkOfAClientThatHangsUp(t *testing.T) {
 			p.expect("+OK\r\n")
 			p.send(command("WORK") + after)
 			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+			eventually(t, "WORK has begun", func() bool { return h.working.Load() == int64(i)+1 })
 			p.expectNothing(20 * time.Millisecond)
 			c := h.named("p").c
 			h.mu.Lock()

@@ -50,6 +50,7 @@ type testHandler struct {
 	opened, closed, malformed atomic.Int64
 	reserved, bulkFreed       atomic.Int64 // of Reserve
 	taken                     atomic.Int64
+	working                   atomic.Int64 // WORKs that have begun
 	lent, lentFreed           atomic.Int64
 	refuse                    string
 	decided                   func(turn uint64) // called for each turn, inside it
@@ -193,6 +194,7 @@ func (h *testHandler) run(s *testSession, b *protocol.Batch, q *protocol.Request
 		r.Simple("HELD")
 		return false, true
 	case "WORK":
+		h.working.Add(1)
 		b.Soon = true
 		return false, true
 	case "LATER":
