@@ -46,7 +46,7 @@ func TestAnySplitReadsTheSame(t *testing.T) {
 				command("LEN", strings.Repeat("x", protocol.BigBulk-1)) + command("LEN", big)
 			want += fmt.Sprintf(":%d\r\n+OK\r\n$1\r\ne\r\n:%d\r\n:%d\r\n", longArgument, protocol.BigBulk-1, len(big))
 		}
-		for seed := range uint64(12) {
+		for seed := range uint64(5 * testkit.Scale()) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			p := dial(t, addr)
 			go func() {
@@ -253,8 +253,8 @@ func TestCloseAfterOutput(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
 		_, addr := serveHandler(t, h, Options{Backend: b})
-		p := dial(t, addr)
-		const size = 8 << 20 // more than the socket takes at once
+		p := dialNarrow(t, addr)
+		const size = 6 << 20 // more than the socket takes at once
 		p.send(command("FILL", fmt.Sprint(size)) + command("QUIT") + command("PING"))
 		p.expect(fmt.Sprintf("$%d\r\n%s\r\n+OK\r\n", size, strings.Repeat("y", size)))
 		p.expectEnd()
@@ -312,7 +312,7 @@ func TestBigArgument(t *testing.T) {
 		h := newTestHandler()
 		r, addr := serveHandler(t, h, Options{Backend: b})
 		p := dial(t, addr)
-		const size = 64 << 20
+		const size = 12 << 20
 		go func() {
 			fmt.Fprintf(p, "*2\r\n$4\r\nTAKE\r\n$%d\r\n", size)
 			block := bytes.Repeat([]byte{'b'}, 1<<20)
@@ -336,8 +336,8 @@ func TestLentReplyIsReleasedOnceWhenSent(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
 		_, addr := serveHandler(t, h, Options{Backend: b})
-		p := dial(t, addr)
-		const size = 24 << 20
+		p := dialNarrow(t, addr)
+		const size = 8 << 20
 		for range 3 {
 			p.send(command("PING") + command("BIG", fmt.Sprint(size)) + command("BIG", "5") + command("PING"))
 			time.Sleep(10 * time.Millisecond) // the socket fills up
@@ -355,12 +355,12 @@ func TestLentReplyIsReleasedOnceWhenTheConnectionDies(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
 		r, addr := serveHandler(t, h, Options{Backend: b})
-		p := dial(t, addr)
+		p := dialNarrow(t, addr)
 		p.send(command("NAME", "me"))
 		p.expect("+OK\r\n")
 		me := h.named("me")
-		p.send(strings.Repeat(command("BIG", fmt.Sprint(16<<20)), 4))
-		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 32<<20 })
+		p.send(strings.Repeat(command("BIG", fmt.Sprint(6<<20)), 4))
+		eventually(t, "output waits", func() bool { return me.c.Usage().Output > 12<<20 })
 		p.Close()
 		eventually(t, "all released", func() bool { return r.Stats().Open == 0 && h.lentFreed.Load() == 4 })
 		// Later posts to the connection are released, too.
@@ -375,11 +375,11 @@ func TestLastActiveCountsWrites(t *testing.T) {
 	eachLink(t, func(t *testing.T, b Backend) {
 		h := newTestHandler()
 		_, addr := serveHandler(t, h, Options{Backend: b})
-		p := dial(t, addr)
+		p := dialNarrow(t, addr)
 		p.send(command("NAME", "slow"))
 		p.expect("+OK\r\n")
 		c := h.named("slow").c
-		const size = 16 << 20 // more than both sockets hold
+		const size = 6 << 20 // more than both sockets hold
 		p.send(command("FILL", fmt.Sprint(size)))
 		then := int64(0)
 		eventually(t, "the socket is full, and nothing counts as activity", func() bool {

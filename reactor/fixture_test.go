@@ -343,6 +343,19 @@ type peer struct {
 
 func dial(t testing.TB, addr string) *peer {
 	t.Helper()
+	return dialSized(t, addr, 0)
+}
+
+// dialNarrow is dial with a small receive buffer. The system may let the buffer of dial grow to many megabytes. So a
+// reply that has to wait would be long, and would cost much time.
+func dialNarrow(t testing.TB, addr string) *peer {
+	t.Helper()
+	return dialSized(t, addr, 64<<10)
+}
+
+// dialSized connects with a receive buffer of this size, or with the system's if it is 0.
+func dialSized(t testing.TB, addr string, buffer int) *peer {
+	t.Helper()
 	network := "tcp"
 	if strings.HasPrefix(addr, "/") {
 		network = "unix"
@@ -352,6 +365,11 @@ func dial(t testing.TB, addr string) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
+	if tcp, ok := c.(*net.TCPConn); ok && buffer > 0 {
+		if err := tcp.SetReadBuffer(buffer); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c.SetDeadline(time.Now().Add(patience))
 	p := &peer{t, c, bufio.NewReaderSize(c, 64<<10)}
 	if secured && network == "tcp" {
