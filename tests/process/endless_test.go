@@ -55,8 +55,8 @@ func TestEndlessScript(t *testing.T) {
 		for _, e := range endlessCalls {
 			t.Run(backend+"/"+e.name, func(t *testing.T) {
 				best := runEndless(t, s, e, admin)
-				busy, arrival, kill := threshold+testkit.Slowly(100*time.Millisecond), testkit.Slowly(50*time.Millisecond),
-					testkit.Slowly(10*time.Millisecond)
+				busy, arrival, kill := threshold+testkit.Slowly(400*time.Millisecond), testkit.Slowly(200*time.Millisecond),
+					testkit.Slowly(200*time.Millisecond)
 				for more := 19; more > 0 && (best.busy > busy || best.arrival > arrival || best.kill > kill); more-- {
 					best = best.least(runEndless(t, s, e, admin))
 				}
