@@ -92,9 +92,7 @@ func confirmingShard(t *testing.T, count, acks int, args ...string) (primary *te
 		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/3, (i+1)*slots.Count/3-1)
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for _, n := range nodes[1:] {
-		nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", n.Port, busPortOf(n))
-	}
+	testkit.Meet(t, nodes[0], busPortOf(nodes[0]), nodes[1:]...)
 	for _, n := range nodes {
 		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",
 			func() error { return well(n, len(nodes)) })

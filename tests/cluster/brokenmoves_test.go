@@ -231,9 +231,7 @@ func newMoving(t *testing.T, seed uint64) *moving {
 	for i, n := range nodes {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 	}
-	for _, n := range nodes[1:] {
-		nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", n.Port, buses[slices.Index(nodes, n)])
-	}
+	testkit.Meet(t, nodes[0], buses[0], nodes[1:]...)
 	m.well("at first")
 	for i, n := range nodes[3:] {
 		id := nodes[i].Do("CLUSTER", "MYID").Text

@@ -54,10 +54,8 @@ func newDatabases(t *testing.T, kinds [4]string) *databases {
 		n := testkit.Launch(t, spec)
 		c.nodes = append(c.nodes, n)
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
-		if i > 0 {
-			n.Do("CLUSTER", "MEET", "127.0.0.1", c.nodes[0].Port, busPortOf(c.nodes[0]))
-		}
 	}
+	testkit.Meet(t, c.nodes[0], busPortOf(c.nodes[0]), c.nodes[1:]...)
 	c.nodes[0].Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
 	c.nodes[1].Do("CLUSTER", "ADDSLOTSRANGE", 8192, slots.Count-1)
 	c.well()

@@ -112,9 +112,7 @@ func gatedCluster(t *testing.T, kind func(i int) string) *gated {
 		n.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		n.Do("CLUSTER", "ADDSLOTSRANGE", i*slots.Count/primaries, (i+1)*slots.Count/primaries-1)
 	}
-	for _, n := range c.nodes[1:] {
-		n.Do("CLUSTER", "MEET", "127.0.0.1", c.nodes[0].Port, buses[0])
-	}
+	testkit.Meet(t, c.nodes[0], buses[0], c.nodes[1:]...)
 	for _, n := range c.nodes {
 		testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error {
 			return well(n, 2*primaries)

@@ -22,6 +22,7 @@ func TestHandOverAtShutdown(t *testing.T) {
 	} {
 		t.Run(c.primary+" and "+c.replica+" "+c.how, func(t *testing.T) {
 			t.Parallel()
+			testkit.Kind(t, c.replica) // skips the test before any server starts
 			launch := func(kind string) *testkit.Server {
 				spec := testkit.Kind(t, kind)
 				spec.Args = []string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
@@ -36,9 +37,7 @@ func TestHandOverAtShutdown(t *testing.T) {
 				nodes[i].Do("CLUSTER", "ADDSLOTSRANGE", ends[0], ends[1])
 				nodes[i].Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 			}
-			for _, n := range nodes[1:] {
-				nodes[0].Do("CLUSTER", "MEET", "127.0.0.1", n.Port, busPortOf(n))
-			}
+			testkit.Meet(t, nodes[0], busPortOf(nodes[0]), nodes[1:]...)
 			for _, n := range nodes {
 				testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster", func() error { return well(n, 4) })
 			}

@@ -205,7 +205,7 @@ func TestSlotStatsOfReplicas(t *testing.T) {
 			t.Parallel()
 			primary, replica := counting(t, kind), counting(t, kind)
 			alone(t, primary)
-			primary.Do("CLUSTER", "MEET", "127.0.0.1", replica.Port, busPortOf(replica))
+			testkit.Meet(t, primary, busPortOf(primary), replica)
 			testkit.Until(t, testkit.Slowly(patience), "they know each other", func() error {
 				return errors.Join(well(primary, 2), well(replica, 2))
 			})
@@ -265,7 +265,7 @@ func TestSlotStatsOfMovedSlots(t *testing.T) {
 			from.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
 			to.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
 			to.Do("CLUSTER", "SET-CONFIG-EPOCH", 2)
-			from.Do("CLUSTER", "MEET", "127.0.0.1", to.Port, busPortOf(to))
+			testkit.Meet(t, from, busPortOf(from), to)
 			testkit.Until(t, testkit.Slowly(patience), "a well cluster", func() error { return wellAll(from, to) })
 			figures := func(n *testkit.Server) string {
 				if list := n.Do("CLUSTER", "SLOT-STATS", "SLOTSRANGE", slot, slot).Elems; len(list) == 1 {

@@ -74,11 +74,7 @@ func (v *views) form(c, d *testkit.Server) {
 	}
 	v.a.Do("CLUSTER", "ADDSLOTSRANGE", 0, 99, 200, 300, 16383, 16383)
 	v.b.Do("CLUSTER", "ADDSLOTSRANGE", 100, 199, 301, 16382)
-	for _, n := range nodes[1:] {
-		if v := n.Do("CLUSTER", "MEET", "127.0.0.1", v.a.Port, busPortOf(v.a)); v.Err() != nil {
-			t.Fatal(v)
-		}
-	}
+	testkit.Meet(t, v.a, busPortOf(v.a), nodes[1:]...)
 	known := func() {
 		for _, n := range nodes {
 			testkit.Until(t, testkit.Slowly(patience), "every node sees a well cluster",

@@ -48,7 +48,7 @@ func TestAvailabilityZones(t *testing.T) {
 			a, b := testkit.Launch(t, spec), node(t, false, "--availability-zone", "us east 1b")
 			a.Do("CLUSTER", "ADDSLOTSRANGE", 0, 8191)
 			b.Do("CLUSTER", "ADDSLOTSRANGE", 8192, 16383)
-			a.Do("CLUSTER", "MEET", "127.0.0.1", b.Port, busPortOf(b))
+			testkit.Meet(t, a, busPortOf(a), b)
 			agree := func(what, zoneA, zoneB string) {
 				t.Helper()
 				for _, n := range []*testkit.Server{a, b} {

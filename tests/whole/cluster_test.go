@@ -35,9 +35,7 @@ var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	s.p.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-3)
 	s.more[0].Do("CLUSTER", "ADDSLOTS", slots.Count-2)
 	s.more[1].Do("CLUSTER", "ADDSLOTS", slots.Count-1)
-	for _, one := range append([]*testkit.Server{s.r}, s.more...) {
-		one.Do("CLUSTER", "MEET", "127.0.0.1", s.p.Port, bus)
-	}
+	testkit.Meet(s, s.p, bus, append([]*testkit.Server{s.r}, s.more...)...)
 	s.agreed(4)
 	s.r.Do("CLUSTER", "REPLICATE", s.id(s.p))
 	testkit.Until(s, testkit.Slowly(20*time.Second), "the replica", func() error {

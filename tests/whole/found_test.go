@@ -112,12 +112,8 @@ func TestClusterFailoverDuringScript(t *testing.T) {
 	s, bus := node()
 	r, _ := node()
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
-	r.Do("CLUSTER", "MEET", "127.0.0.1", s.Port, bus)
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the nodes have met", func() error {
-		known := s.Do("CLUSTER", "NODES").Text
-		if !strings.Contains(known, r.Do("CLUSTER", "MYID").Text) || strings.Contains(known, "handshake") {
-			return fmt.Errorf("%s", known)
-		}
+	testkit.Meet(t, s, bus, r)
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the replica follows", func() error {
 		v, err := r.Ask("CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
 		if err == nil {
 			err = v.Err()
@@ -202,7 +198,7 @@ func TestClusterDownDuringScript(t *testing.T) {
 		if i == 0 {
 			bus = port
 		} else {
-			n.Do("CLUSTER", "MEET", "127.0.0.1", nodes[0].Port, bus)
+			testkit.Meet(t, nodes[0], bus, n)
 		}
 		nodes = append(nodes, n)
 	}
