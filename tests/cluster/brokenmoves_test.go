@@ -24,12 +24,7 @@ import (
 )
 
 // rounds returns how often a test of chance plays: SPINDLE_TEST_SCALE times n in make soak.
-func rounds(n int) int {
-	if scale, err := strconv.Atoi(os.Getenv("SPINDLE_TEST_SCALE")); err == nil {
-		n *= scale
-	}
-	return n
-}
+func rounds(n int) int { return n * testkit.Scale() }
 
 // A survivor increments keys wherever they are, while servers die. acked are the increments that were acknowledged,
 // unknown those that got no reply, or that a flush may have removed.
@@ -45,6 +40,9 @@ type survivor struct {
 }
 
 const survivorKeys = 40
+
+// survivorPace is the pause between two increments. Without it, the increments would take most of the host's time.
+const survivorPace = 5 * time.Millisecond
 
 // excused are errors of a server that is starting, is cut off, or has the slots already when it has no memory or disk.
 var excused = regexp.MustCompile("^(CLUSTERDOWN|LOADING|OOM|MISCONF|UNBLOCKED|READONLY|MASTERDOWN) ")
@@ -64,7 +62,7 @@ func (s *survivor) run() {
 		select {
 		case <-s.stop:
 			return
-		default:
+		case <-time.After(survivorPace):
 		}
 		key := fmt.Sprintf("{%d}count", i%survivorKeys)
 		link := links[at]
@@ -447,12 +445,24 @@ func (m *moving) await(from *testkit.Server) (state string) {
 	if !held {
 		testkit.Moment(m.rng, 80*time.Millisecond)
 	}
-	for {
-		switch state = moveState(from, "state"); {
-		case !held, state == "failover-paused", state == "failover-granted", state == "success", state == "failed",
-			state == "cancelled":
+	return awaitState(m.t, from, func(state string) bool {
+		return !held || slices.Contains([]string{"failover-paused", "failover-granted", "success", "failed", "cancelled"},
+			state)
+	})
+}
+
+// awaitState waits until a node's latest move has a state of those that holds accepts. It looks so often that it sees
+// a state that lasts a millisecond.
+func awaitState(t *testing.T, n *testkit.Server, holds func(state string) bool) (state string) {
+	t.Helper()
+	for deadline := time.Now().Add(testkit.Slowly(5 * time.Minute)); ; {
+		if state = moveState(n, "state"); holds(state) {
 			return state
 		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: the move is still %q", n.Addr, state)
+		}
+		testkit.Lapse(200 * time.Microsecond)
 	}
 }
 
@@ -485,7 +495,7 @@ func TestBrokenMoves(t *testing.T) {
 		}
 	})
 	struck := map[string]int{} // rounds by fault and state
-	for round := range rounds(12) {
+	for round := range rounds(8) {
 		var from, to *testkit.Server
 		f, asksTarget := faults[m.rng.IntN(len(faults))], m.rng.IntN(2) == 0
 		what := fmt.Sprintf("seed %d, round %d, %s", seed, round, f.name)

@@ -24,7 +24,7 @@ func TestSourceDiesAtHandOver(t *testing.T) {
 	for _, i := range []int{0, 1, 3, 4} { // the third primary has no replica
 		configure(m.gated.nodes[i])
 	}
-	for round := range rounds(4) {
+	for round := range rounds(2) {
 		from, to := m.ends()
 		heir := m.replicaOf(from)
 		what := fmt.Sprintf("seed %d, round %d", seed, round)
@@ -33,14 +33,15 @@ func TestSourceDiesAtHandOver(t *testing.T) {
 			return errors.Join(err, v.Err())
 		})
 		isCut := round%2 == 1
-		for state := ""; state != "failover-granted" && state != "success"; {
-			if state = moveState(from, "state"); state == "failover-paused" && isCut {
+		awaitState(t, from, func(state string) bool {
+			if state == "failover-paused" && isCut {
 				m.cut.Store(int64(slices.Index(m.gated.nodes, to)))
 			}
 			if state == "failed" {
 				t.Fatalf("%s: %s", what, moveState(from, "message"))
 			}
-		}
+			return state == "failover-granted" || state == "success"
+		})
 		from.Kill()
 		if isCut {
 			testkit.Moment(m.rng, 3*time.Second)
