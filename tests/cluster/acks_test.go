@@ -316,13 +316,12 @@ func TestPrimaryIsBackWithOlderData(t *testing.T) {
 		primary, replicas, _, key := confirmingShard(t, 1, 1, unnoticed...)
 		// When the snapshot is loaded, these keys have lapsed. Their removal is in the stream, which is then longer than
 		// that of the replica.
-		for i := range 2000 {
-			primary.Do("SET", fmt.Sprintf("%s{%s}", strings.Repeat("long", 50)+fmt.Sprint(i), key), i, "PX", 600_000)
-		}
+		const lapse = 2000
+		name := func(i int) string { return fmt.Sprintf("%s%d{%s}", strings.Repeat("long", 50), i, key) }
+		writer := primary.Dial()
+		testkit.Pipe(t, writer, lapse, func(i int) []any { return []any{"SET", name(i), i, "PX", 600_000} })
 		at := time.Now().Add(5 * time.Second)
-		for i := range 2000 {
-			primary.Do("PEXPIREAT", fmt.Sprintf("%s{%s}", strings.Repeat("long", 50)+fmt.Sprint(i), key), at.UnixMilli())
-		}
+		testkit.Pipe(t, writer, lapse, func(i int) []any { return []any{"PEXPIREAT", name(i), at.UnixMilli()} })
 		primary.Do("SAVE")
 		if v := primary.Do("INCR", key); v.Int != 1 {
 			t.Fatalf("INCR: %+v", v)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"spindle/protocol/respclient"
 	"spindle/tests/testkit"
@@ -17,6 +18,9 @@ import (
 // owners starts a cluster of primaries, one of each kind. The first node owns all slots.
 func owners(t *testing.T, args []string, kinds ...string) (nodes []*testkit.Server) {
 	t.Helper()
+	for _, kind := range kinds {
+		testkit.Kind(t, kind) // skips the test before any server starts
+	}
 	for _, kind := range kinds {
 		spec := testkit.Kind(t, kind)
 		spec.Args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", strconv.Itoa(nodeTimeoutMs),
@@ -128,7 +132,7 @@ func count(t *testing.T, nodes []*testkit.Server) *increments {
 			select {
 			case <-c.stop:
 				return
-			default:
+			case <-time.After(time.Millisecond):
 			}
 			key, to := fmt.Sprintf("{%d}count", i%200), at
 			for range 100 {
