@@ -161,7 +161,7 @@ func (c *counter) count() {
 	defer close(c.over)
 	var conn *respclient.Client
 	var written string // the primary of the latest write
-	for pace := time.Tick(2 * time.Millisecond); !c.done.Load(); {
+	for pace := time.Tick(25 * time.Millisecond); !c.done.Load(); {
 		<-pace
 		at := written
 		if conn == nil {
