@@ -19,7 +19,7 @@ var plansFlag = flag.Int("plans", 0,
 func TestBlocking(t *testing.T) {
 	plans := *plansFlag
 	if plans == 0 {
-		plans = 300 * testkit.Scale()
+		plans = 150 * testkit.Scale()
 		if testkit.Checked {
 			plans /= 10
 		}

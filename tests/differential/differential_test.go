@@ -33,7 +33,7 @@ var limits = []string{"--proto-max-bulk-len", "1mb", "--hz", "500", "--loglevel"
 func TestDifferential(t *testing.T) {
 	calls := *callsFlag
 	if calls == 0 {
-		calls = 200_000 * testkit.Scale()
+		calls = 100_000 * testkit.Scale()
 		if testkit.Checked {
 			calls /= 10
 		}
@@ -43,7 +43,7 @@ func TestDifferential(t *testing.T) {
 
 // TestLongReads is a shorter TestDifferential with a server that runs nearly all reads outside the core's turns.
 func TestLongReads(t *testing.T) {
-	calls := 40_000 * testkit.Scale()
+	calls := 20_000 * testkit.Scale()
 	if testkit.Checked {
 		calls /= 10
 	}
