@@ -49,6 +49,9 @@ var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 // long. It is not shorter, because a process on a busy host may not run for a while.
 var nodeTimeout = testkit.Slowly(1500 * time.Millisecond)
 
+// shortTimeout takes the place of nodeTimeout for one unit, whose script computes until a node has failed.
+var shortTimeout = testkit.Slowly(500 * time.Millisecond)
+
 func (s *scene) id(of *testkit.Server) string { return of.Do("CLUSTER", "MYID").Text }
 
 // agreed waits until all nodes know each other and the cluster serves.
@@ -115,7 +118,10 @@ var clusterColumns = []*column{
 		})
 	}},
 	{name: "node-dies", kind: clusters, weight: 4, rows: scripts, before: func(c *cell) {
-		c.unit.work = 3 * nodeTimeout
+		c.unit.work = 3 * shortTimeout
+		for _, one := range []*testkit.Server{c.p, c.more[0]} { // the two that vote
+			one.Do("CONFIG", "SET", "cluster-node-timeout", shortTimeout.Milliseconds())
+		}
 	}, act: func(c *cell) {
 		c.more[1].Signal(syscall.SIGSTOP)
 		defer c.more[1].Signal(syscall.SIGCONT)
@@ -123,7 +129,12 @@ var clusterColumns = []*column{
 		if err := c.unit.reply.Err(); err != nil {
 			c.Errorf("the cluster went down beside the unit: %v", err)
 		}
-	}, after: func(c *cell) { c.agreed(4) }},
+	}, after: func(c *cell) {
+		for _, one := range []*testkit.Server{c.p, c.more[0]} {
+			one.Do("CONFIG", "SET", "cluster-node-timeout", nodeTimeout.Milliseconds())
+		}
+		c.agreed(4)
+	}},
 	{name: "reshard", kind: clusters, weight: 30, rows: clusterRows, mayLose: true,
 		rule: "the keys are where MIGRATE has brought them", act: func(c *cell) {
 			u, slot := &c.unit, slots.Of([]byte(c.unit.tag))
