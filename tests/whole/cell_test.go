@@ -21,7 +21,8 @@ type scene struct {
 	units    int               // numbers the units, so that each has its own keys
 	payloads map[int]string    // of RESTORE, by their number of fields
 	taken    map[uint16]bool   // slots that the cluster's primary does not own; nil without a cluster
-	loader   int               // the port of servers that load files; 0 if there was none yet
+	loader   int               // the port of servers that start on files; 0 if there was none yet
+	reader   *testkit.Server   // a server that loads RDB files while it runs; nil if there was none yet
 	voted    time.Time         // when the cluster's nodes last voted
 }
 
