@@ -52,18 +52,18 @@ func online(t *testing.T, s *testkit.Server) {
 func TestFollowsRedis(t *testing.T) {
 	t.Parallel()
 	s := testkit.Redis(t)
-	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
 	s.Do("FUNCTION", "LOAD", "#!lua name=l\nredis.register_function{function_name='f', "+
 		"callback=function() return 7 end, flags={'no-writes'}}")
 	w := startWriters(t, s, 2, uint64(time.Now().UnixNano()))
 	var replicas []*testkit.Server
 	for i, how := range []string{"disabled", "on-empty-db", "swapdb"} {
-		w.await(int64(3000 * (i + 1)))
+		w.await(int64(600 * (i + 1)))
 		replicas = append(replicas, follow(t, s, false, "--repl-diskless-load", how))
 	}
 	s.Do("CONFIG", "SET", "repl-diskless-sync", "no") // the form of the copy with a length
 	replicas = append(replicas, follow(t, s, false), follow(t, s, false, "--repl-diskless-load", "swapdb"))
-	w.await(15_000)
+	w.await(3000)
 	w.stop()
 	for _, r := range replicas {
 		equal(t, s, r)

@@ -19,7 +19,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := testkit.Launch(t, testkit.Spec{Redis: c.redis})
 			w := startWriters(t, s, 2, 1)
-			w.await(3000)
+			w.await(1000)
 			args := []string{"--appendonly", "yes", "--appendfsync", "always"}
 			if c.atStart {
 				args = append(args, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
@@ -30,7 +30,7 @@ func TestReplicaKeepsALog(t *testing.T) {
 				r.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(s.Port))
 			}
 			up(t, r)
-			w.await(6000)
+			w.await(2000)
 			w.stop()
 			// Wait until no more keys can expire, on the primary or in the data that the log restores.
 			testkit.Lapse(volatileMs * time.Millisecond)

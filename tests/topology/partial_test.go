@@ -17,7 +17,7 @@ func TestPartialSync(t *testing.T) {
 	r := attach(t, s)
 	w := startWriters(t, s, 2, 11)
 	for cut := range 5 {
-		w.await(int64(2000 * (cut + 1)))
+		w.await(int64(600 * (cut + 1)))
 		s.Do("CLIENT", "KILL", "TYPE", "replica")
 		testkit.Until(t, testkit.Slowly(20*time.Second), "the link to come back", func() error {
 			return testkit.Equal(s.InfoInt("stats", "sync_partial_ok"), int64(cut+1))

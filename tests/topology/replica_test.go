@@ -18,13 +18,13 @@ func TestReplicasUnderLoad(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	s := testkit.Start(t)
-	testkit.Pipe(t, s.Dial(), 20_000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
+	testkit.Pipe(t, s.Dial(), 3000, func(i int) []any { return []any{"SET", fmt.Sprint("still:", i), i} })
 	w := startWriters(t, s, 3, seed)
 	w.await(2000)
 	replicas := []*testkit.Server{attach(t, s)}
-	w.await(int64(5000 * testkit.Scale()))
+	w.await(int64(2000 * testkit.Scale()))
 	replicas = append(replicas, attach(t, s, "--repl-diskless-load", "swapdb"))
-	w.await(int64(20_000 * testkit.Scale()))
+	w.await(int64(4000 * testkit.Scale()))
 	w.stop()
 	for _, r := range replicas {
 		equal(t, s, r)

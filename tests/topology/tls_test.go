@@ -75,7 +75,7 @@ func TestTLSLinks(t *testing.T) {
 			t.Parallel()
 			certs := testkit.NewCertificates(t)
 			primary := secure(t, certs, spec)
-			primary.Do("DEBUG", "POPULATE", "5000", "key", "2000")
+			primary.Do("DEBUG", "POPULATE", "1000", "key", "2000")
 			w := startWriters(t, primary.Server, 2, uint64(time.Now().UnixNano()))
 			var replicas []node
 			for _, form := range []string{"yes", "no"} {
@@ -91,11 +91,11 @@ func TestTLSLinks(t *testing.T) {
 			}
 			full := primary.InfoInt("stats", "sync_full")
 			for i, r := range replicas {
-				w.await(int64(1000 * (i + 1)))
+				w.await(int64(300 * (i + 1)))
 				r.Do("CLIENT", "KILL", "TYPE", "master")
 				up(t, r.Server)
 			}
-			w.await(20_000)
+			w.await(2000)
 			w.stop()
 			for _, r := range replicas {
 				equal(t, primary.Server, r.Server)
