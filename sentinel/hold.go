@@ -61,7 +61,7 @@ func (r *Instance) isHeld() bool {
 }
 
 // endHold has a replica confirm writes again, as far as this Sentinel is concerned. It is sent once on each connection,
-// also if the replica need not know: an earlier one may have been lost, or this Sentinel has restarted or was reset.
+// also if no hold is known. An earlier end may have been lost, or this Sentinel has restarted or was reset.
 func (m *Machine) endHold(r *Instance) {
 	h := &r.hold
 	if h.sentAt = 0; h.ended != r.link.commands && m.request(r, toNothing, "REPLCONF", "holder", m.id, "hold-acks", "0") {

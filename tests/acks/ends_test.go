@@ -429,8 +429,8 @@ func TestHoldAcks(t *testing.T) {
 	}
 }
 
-// TestFailoverWhileHeld: a Sentinel is about to choose a new primary. So the primary cannot hand its role to a replica
-// of its own choice before the Sentinel ends that.
+// TestFailoverWhileHeld: a Sentinel is about to choose a new primary. The primary itself cannot hand its role to a
+// replica before the Sentinel ends that.
 func TestFailoverWhileHeld(t *testing.T) {
 	t.Parallel()
 	s, all := replicas(t, testkit.Ours, 1)
