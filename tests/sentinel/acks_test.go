@@ -32,13 +32,7 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 					return s.whyNotWell(len(g.servers)-1, len(g.sentinels)-1)
 				})
 			}
-			c := old.Dial()
-			confirmed := make(chan int64)
-			go func() { confirmed <- countUp(c) }()
-			testkit.Until(t, patience, "writes", func() error {
-				v, err := old.Ask("GET", "n")
-				return errors.Join(err, testkit.Equal(len(v.Text) >= 3, true))
-			})
+			confirmed := startCount(t, old)
 			old.Kill()
 			last := <-confirmed
 			t.Logf("count: 1 failovers, %d confirmed writes, 0 lost", last)
@@ -53,6 +47,19 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 			})
 		})
 	}
+}
+
+// startCount has a client call countUp, and returns once there are some hundred writes. The result comes when the
+// connection has ended.
+func startCount(t *testing.T, s *testkit.Server) <-chan int64 {
+	t.Helper()
+	c, confirmed := s.Dial(), make(chan int64)
+	go func() { confirmed <- countUp(c) }()
+	testkit.Until(t, patience, "writes", func() error {
+		v, err := s.Ask("GET", "n")
+		return errors.Join(err, testkit.Equal(len(v.Text) >= 3, true))
+	})
+	return confirmed
 }
 
 // countUp increments a key until the connection ends. It returns the last value that was confirmed.
@@ -131,13 +138,7 @@ func TestFailoverOfALivePrimary(t *testing.T) {
 	t.Parallel()
 	g := acksGroup(t)
 	old, s := g.servers[0], g.sentinels[0]
-	c := old.Dial()
-	confirmed := make(chan int64)
-	go func() { confirmed <- countUp(c) }()
-	testkit.Until(t, patience, "writes", func() error {
-		v, err := old.Ask("GET", "n")
-		return errors.Join(err, testkit.Equal(len(v.Text) >= 3, true))
-	})
+	confirmed := startCount(t, old)
 	best := g.best(t, s)
 	best.Signal(syscall.SIGSTOP)
 	s.Do("SENTINEL", "FAILOVER", "m")
