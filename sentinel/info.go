@@ -165,7 +165,7 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	if was := i.synced; i.kind == replica {
 		defer func() {
 			if i.synced != was && i.primary.acks > 0 && !i.gone {
-				_ = m.save() // save logs the error
+				i.primary.unsaved = m.save() != nil // learnAcks tries again
 			}
 		}()
 	}

@@ -95,7 +95,7 @@ type Instance struct {
 	quorum              int64
 	acks                int  // how many replicas its replies wait for, by its last INFO
 	ackers              int  // its replicas in that INFO
-	unsaved             bool // these could not be written to disk
+	unsaved             bool // these, or which replicas have all data, could not be written to disk
 	parallel            int64
 	user, password      string
 	renamed             []rename

@@ -2,7 +2,8 @@
 //
 // Owner: the turn owns the [Machine]. The goroutines of [Net] and of scripts report to it in turns.
 // Never: the Machine opens a socket, waits, reads a clock or makes its own random numbers.
-// Start here; instance.go has the watched instances; down.go, vote.go and failover.go decide; net.go has the sockets.
+// Start here; instance.go has the watched instances; down.go, vote.go and failover.go decide; hold.go has
+// replicas confirm nothing meanwhile; net.go has the sockets.
 package sentinel
 
 import (
