@@ -150,6 +150,11 @@ func (h *host) serve(begun *process.Begun, program string) error {
 	}
 	defer p.finder.Close()
 	n := &h.sockets
+	fit, err := process.FitOpenFiles(h.network.MaxClients.Get(), h.files(p), h.log)
+	if err != nil {
+		return err
+	}
+	h.network.MaxClients.Set(fit)
 	r, err := reactor.New(reactor.Options{
 		Handler: p, Settings: &h.network, Backend: backend, Loops: int(n.Loops.Get()),
 		Bind: n.Bind.Get(), Port: int(n.Port.Get()), TLSPort: int(n.TLSPort.Get()), Backlog: int(n.Backlog.Get()),
@@ -178,6 +183,9 @@ func (h *host) serve(begun *process.Begun, program string) error {
 	stopped := make(chan struct{})
 	defer close(stopped)
 	h.registry.OnChange(signals.CrashLogChanged, "crash-log-enabled")
+	h.registry.OnChange(func() error {
+		return process.CheckMaxClients(h.network.MaxClients.Get(), h.files(p), h.log)
+	}, "maxclients")
 	if err := begun.Follow(&h.process, h.registry, h.log, h.title(program), stopped); err != nil {
 		return err
 	}
@@ -213,6 +221,13 @@ func (h *host) serve(begun *process.Begun, program string) error {
 	}
 	r.Stop(2 * time.Second)
 	return err
+}
+
+// files counts the descriptors in addition to those of clients. Each loop has its connections to each shard.
+// A client that subscribes, blocks or has a transaction takes one more, which is not counted.
+func (h *host) files(p *Proxy) uint64 {
+	loops, shards := h.sockets.Loops.Get(), int64(len(p.finder.Current().Shards))
+	return process.FilesOfLoops(loops) + uint64(loops*shards*h.own.Connections.Get())
 }
 
 // title returns the values of proc-title-template.

@@ -16,17 +16,11 @@ import (
 	"spindle/reactor"
 )
 
-// The descriptors that are needed in addition to those of clients.
-const (
-	reservedFiles = 32 // files, pipes, listeners and the first event loop; Redis reserves as many
-	filesPerLoop  = 4  // for each further loop
-)
-
 // filesBeside counts the descriptors in addition to those of clients. The admin lane and the admin address need more.
 func filesBeside(loops int64, hasLane bool, laneAddresses int, hasAdmin bool) uint64 {
-	n := uint64(reservedFiles + filesPerLoop*max(0, loops-1))
+	n := process.FilesOfLoops(loops)
 	if hasLane {
-		n += lane.Clients + lane.Newcomers + filesPerLoop + 2 + uint64(laneAddresses)
+		n += lane.Clients + lane.Newcomers + process.FilesPerLoop + 2 + uint64(laneAddresses)
 	}
 	if hasAdmin {
 		n += admin.Conns + 2 // a newcomer before its victim is closed, and the listener

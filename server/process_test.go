@@ -290,17 +290,17 @@ func TestReservedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	most := uint64(reactor.MostLoops())
-	if n := in.own.files(&in.sockets, false); n != reservedFiles+(most-1)*filesPerLoop {
+	if n := in.own.files(&in.sockets, false); n != process.ReservedFiles+(most-1)*process.FilesPerLoop {
 		t.Errorf("%d descriptors beside clients and up to %d loops", n, most)
 	}
 	if _, err := in.registry.Load("io-threads", []string{"1"}); err != nil {
 		t.Fatal(err)
 	}
-	if n := in.own.files(&in.sockets, false); n != reservedFiles {
+	if n := in.own.files(&in.sockets, false); n != process.ReservedFiles {
 		t.Errorf("%d descriptors beside clients", n)
 	}
 	in.sockets.Loops.Set(8)
-	if n := in.own.files(&in.sockets, false); n != reservedFiles+7*filesPerLoop {
+	if n := in.own.files(&in.sockets, false); n != process.ReservedFiles+7*process.FilesPerLoop {
 		t.Errorf("%d descriptors beside clients and eight loops", n)
 	}
 }

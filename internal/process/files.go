@@ -17,6 +17,15 @@ import (
 // details.
 var ErrTooFewFiles = errors.New("too few open files allowed")
 
+// The descriptors that a process needs in addition to those of clients.
+const (
+	ReservedFiles = 32 // files, pipes, listeners and the first event loop; Redis reserves as many
+	FilesPerLoop  = 4  // for each further loop
+)
+
+// FilesOfLoops returns what a process with this many event loops needs in addition to the descriptors of clients.
+func FilesOfLoops(loops int64) uint64 { return uint64(ReservedFiles + FilesPerLoop*max(0, loops-1)) }
+
 // FitOpenFiles raises the limit of open files so that maxClients fit in addition to the other descriptors, others.
 // It returns the number of clients that fit, and logs each change.
 func FitOpenFiles(maxClients int64, others uint64, log *logging.Logger) (int64, error) {

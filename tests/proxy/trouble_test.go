@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -166,5 +167,35 @@ func meetFullDisk(t *testing.T, all *tier) {
 	shard.Do("CONFIG", "SET", "save", "")
 	if v := ask(t, c, "SET", here, "x"); v.Text != "OK" {
 		t.Errorf("after it: %v", v)
+	}
+}
+
+// TestFewFiles: a proxy whose limit of open files is below its maxclients lowers that, as a server does, and keeps
+// descriptors for its shards.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	_, port := lyingTier(t, &liar{})
+	own := testkit.FreePort(t)
+	p := testkit.Launch(t, testkit.Spec{Bare: true, Port: own, Shell: "ulimit -n 60", Args: []string{"--proxy",
+		"--port", strconv.Itoa(own), "--bind", "127.0.0.1", "--proxy-cluster", "127.0.0.1:" + strconv.Itoa(port)}})
+	most, err := strconv.Atoi(p.Do("CONFIG", "GET", "maxclients").Elems[1].Text)
+	if err != nil || most >= 60 {
+		t.Fatalf("maxclients is %d with 60 open files (%v)", most, err)
+	}
+	if !strings.Contains(p.Log(), "maxclients has been reduced to "+strconv.Itoa(most)) {
+		t.Error("the log does not say that maxclients is lower")
+	}
+	for range most - 1 { // one is the test kit's
+		expect(t, p.Dial(), "OK", "SET", "key", "value")
+	}
+	if v, err := p.Dial().Do("PING"); err == nil && !strings.Contains(v.Text, "max number of clients reached") {
+		t.Errorf("one client more gets %v", v)
+	}
+	v, err := p.Ask("CONFIG", "SET", "maxclients", most+1)
+	if err != nil || !strings.Contains(v.Text, "try with "+strconv.Itoa(most)) {
+		t.Errorf("CONFIG SET of one client more: %v (%v)", v, err)
+	}
+	if strings.Contains(p.Log(), "too many open files") {
+		t.Error("descriptors have run out")
 	}
 }
