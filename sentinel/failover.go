@@ -185,7 +185,8 @@ func (m *Machine) best(p *Instance) *Instance {
 // of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
 // had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. When a
 // failover chooses, it must also be later than the replica's last acknowledgement. A server that was a primary before,
-// or that a full copy has not reached, may lack what earlier primaries have confirmed.
+// or that a full copy has not reached, may lack what earlier primaries have confirmed. Of two with the same offset, one
+// that is a primary already wins. The old primary may have handed it the role, and it may have confirmed writes since.
 //
 // R are the replicas that the primary's last INFO names, and the others that could be promoted. If the primary has
 // restarted, offsets of before are not compared with later ones: a replica with the primary's history comes first. One
@@ -209,18 +210,25 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 		return nil
 	}
 	return slices.MinFunc(fit, func(a, b *Instance) int {
-		switch {
-		case p.acks == 0:
-		case (a.history == p.history) != (b.history == p.history):
-			if a.history == p.history {
-				return -1
-			}
-			return 1
-		case a.offset != b.offset:
-			return cmp.Compare(b.offset, a.offset)
+		most := 0 // which one has more confirmed writes
+		if p.acks > 0 {
+			most = cmp.Or(trueFirst(a.history == p.history, b.history == p.history), cmp.Compare(b.offset, a.offset),
+				trueFirst(a.saysPrimary, b.saysPrimary))
 		}
-		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(b.offset, a.offset), compareRunIDs(a.runID, b.runID))
+		return cmp.Or(most, cmp.Compare(a.priority, b.priority), cmp.Compare(b.offset, a.offset),
+			compareRunIDs(a.runID, b.runID))
 	})
+}
+
+// trueFirst sorts true before false.
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // acking returns how many replicas may have confirmed writes of the primary, if those of fit can be promoted. These are

@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -308,6 +309,37 @@ func TestReplicaThatWasAPrimary(t *testing.T) {
 	l.pass(2_000, "PONG", info)
 	if on, _ := l.requests(); on-before != 3 || !l.p.is(failingOver) {
 		t.Errorf("replicas were asked %d times, want 3; %v", on-before, l.q.events)
+	}
+}
+
+// TestRoleHandedOverBeforeTheHold: an operator has the primary hand its role to a replica, just before a Sentinel asks
+// the replicas to confirm nothing. The other replica has the same offset. The new primary may confirm writes by the old
+// one, so the Sentinel chooses the new primary.
+func TestRoleHandedOverBeforeTheHold(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	next := l.p.replicas.list[1] // it has the larger run id
+	info := func(i *Instance) string {
+		switch i {
+		case next:
+			return "run_id:" + strings.Repeat("b", 40) + "\r\nrole:master\r\nspindle_version:1\r\nmaster_replid:" +
+				strings.Repeat("2", 40) + "\r\nmaster_replid2:" + strings.Repeat("1", 40) + "\r\nsecond_repl_offset:" +
+				strconv.Itoa(l.offset[l.slow]+1) + "\r\n"
+		case l.p:
+			text := ofReplica(100, int64(l.offset[l.slow]), strings.Repeat("c", 40), 0)
+			return strings.Replace(text, "10.0.0.1", "10.0.0.3", 1)
+		}
+		return l.info(i)
+	}
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	for range 50 {
+		if l.pass(100, "PONG", info); l.p.chosen != nil {
+			break
+		}
+	}
+	if l.p.chosen != next {
+		t.Errorf("the new primary is not chosen, with the offsets %d and %d; %v", next.offset, l.slow.offset, l.q.events)
 	}
 }
 
