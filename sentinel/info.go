@@ -279,6 +279,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 		i.synced = follows && !r.copying && (kept || r.hadLink(p.history))
 		i.history = r.history
 		i.counted = i.counted || i.infoOf >= p.infoOf
+		i.listed = i.listed || follows && r.primaryUp // its primary's last INFO may be older than the link
 		if follows && p.acks > 0 && !p.is(failingOver) {
 			m.endHold(i)
 		}

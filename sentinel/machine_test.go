@@ -491,6 +491,38 @@ func TestReplicaThatIsNotNamed(t *testing.T) {
 	}
 }
 
+// TestReplicaThatIsNotNamedYet: the replies of a primary wait for one of its replicas. Its last INFO names one of two,
+// and the other one has a link since. It may confirm writes, so the named one cannot be promoted without it. While a
+// replica has no link, the primary is asked often.
+func TestReplicaThatIsNotNamedYet(t *testing.T) {
+	m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+		"1"})
+	p, linked := m.primaries.list[0], true
+	info := func(i *Instance) string {
+		switch one := ofReplica(100, 10, strings.Repeat("a", 40), 0); {
+		case i == p:
+			return "role:master\r\nack_replicas_wanted:1\r\nslave0:ip=10.0.0.3,port=1,state=online,offset=9,lag=0\r\n"
+		case i == p.replicas.list[1]:
+			return ofReplica(100, 9, strings.Repeat("b", 40), 0)
+		case linked:
+			return one
+		default:
+			return strings.Replace(one, "status:up", "status:down", 1)
+		}
+	}
+	for _, linked = range []bool{true, false} {
+		p.replicas.list[0].flags = 0
+		m.pass(15_000, "PONG", info)
+		if age := m.Machine.now - p.infoAt; !linked && age > 1500 {
+			t.Errorf("the primary was asked %d ms ago", age)
+		}
+		p.replicas.list[0].flags |= subjectivelyDown
+		if best := m.best(p); (best == nil) != linked {
+			t.Errorf("linked %t: alone the named one can be promoted: %t", linked, best != nil)
+		}
+	}
+}
+
 // TestFailedCopyBetweenINFOs: the replies of a primary wait for its replica. A full copy begins and fails between two
 // INFOs of the replica, which has no data then, and another history. It is not promoted.
 func TestFailedCopyBetweenINFOs(t *testing.T) {
