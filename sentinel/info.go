@@ -323,7 +323,7 @@ func (m *Machine) replicaIsPrimary(i *Instance) {
 	}
 	// Meanwhile another Sentinel may announce its failover.
 	wait := 4 * m.publish
-	if !i.is(promoted) && m.looksSane(p) && m.upFor(i, wait) && m.now-i.roleSince > wait && m.sendReplicaOf(i, &p.at) {
+	if !i.is(promoted) && m.mayCorrect(i, i.roleSince, wait) && m.sendReplicaOf(i, &p.at) {
 		m.emit(logging.LevelNotice, "+convert-to-slave", i, "")
 	}
 }
@@ -332,8 +332,7 @@ func (m *Machine) replicaIsPrimary(i *Instance) {
 func (m *Machine) checkFollowing(i *Instance) {
 	p := i.primary
 	if i.primaryPort != p.at.port || !m.isAt(p.at, i.primaryHost) {
-		wait := p.failoverTimeout
-		if m.looksSane(p) && m.upFor(i, wait) && m.now-i.followsSince > wait && m.sendReplicaOf(i, &p.at) {
+		if m.mayCorrect(i, i.followsSince, p.failoverTimeout) && m.sendReplicaOf(i, &p.at) {
 			m.emit(logging.LevelNotice, "+fix-slave-config", i, "")
 		}
 	}
@@ -345,6 +344,26 @@ func (m *Machine) checkFollowing(i *Instance) {
 		i.flags = i.flags&^reconfUnderWay | reconfDone
 		m.emit(logging.LevelNotice, "+slave-reconf-done", i, "")
 	}
+}
+
+// mayCorrect reports whether this Sentinel may make i a replica of its primary again. i has been something else since
+// then, and that must have lasted wait ms. If replies of the primary wait for replicas, most Sentinels must have said
+// hello lately. A Sentinel that hears too few may have missed a failover, whose new primary confirms writes.
+func (m *Machine) mayCorrect(i *Instance, since, wait int64) bool {
+	p := i.primary
+	if p.acks > 0 {
+		heard := 1
+		for _, s := range p.sentinels.list {
+			if m.now-s.heard < 3*m.publish {
+				heard++
+			}
+		}
+		if heard < (p.sentinels.len()+1)/2+1 {
+			return false
+		}
+		wait = max(wait, 4*m.publish) // they count as heard at the start
+	}
+	return m.looksSane(p) && m.upFor(i, wait) && m.now-since > wait
 }
 
 // looksSane reports whether a primary also reports itself a primary, and is up.

@@ -523,6 +523,38 @@ func TestReplicaThatIsNotNamedYet(t *testing.T) {
 	}
 }
 
+// TestSentinelThatHearsTooFew: a Sentinel sees another primary, and a replica that follows it. If replies wait for
+// replicas, it leaves both as they are until it hears most Sentinels. It may have missed a failover.
+func TestSentinelThatHearsTooFew(t *testing.T) {
+	one, two := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	for acks := range 2 {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"}, Directive{"known-replica", "m", "10.0.0.3",
+			"1"}, Directive{"known-sentinel", "m", "10.0.0.8", "1", one}, Directive{"known-sentinel", "m", "10.0.0.9", "1",
+			two}, Directive{"failover-timeout", "m", "3000"})
+		p := m.primaries.list[0]
+		info := func(i *Instance) string {
+			switch i {
+			case p:
+				return fmt.Sprintf("role:master\r\nack_replicas_wanted:%d\r\n", acks)
+			case p.replicas.list[0]:
+				return "role:master\r\n"
+			}
+			return strings.Replace(ofReplica(100, 1, strings.Repeat("a", 40), 0), "10.0.0.1", "10.0.0.2", 1)
+		}
+		m.pass(25_000, "PONG", info)
+		if corrects := acks == 0; m.has("+convert-to-slave") != corrects || m.has("+fix-slave-config") != corrects {
+			t.Errorf("with %d replicas to wait for, and no other Sentinel: %v", acks, m.q.events)
+		}
+		for range 25 {
+			m.Hello("10.0.0.8,1,"+one+",0,m,10.0.0.1,6379,0", m.now)
+			m.pass(1000, "PONG", info)
+		}
+		if !m.has("+convert-to-slave") || !m.has("+fix-slave-config") {
+			t.Errorf("with %d replicas to wait for, and most Sentinels: %v", acks, m.q.events)
+		}
+	}
+}
+
 // TestFailedCopyBetweenINFOs: the replies of a primary wait for its replica. A full copy begins and fails between two
 // INFOs of the replica, which has no data then, and another history. It is not promoted.
 func TestFailedCopyBetweenINFOs(t *testing.T) {
