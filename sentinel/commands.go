@@ -156,7 +156,7 @@ func (s *Commands) failover(c *command.Context, m *Machine, p *Instance) error {
 	if p.is(failingOver) {
 		return errInProgress
 	}
-	if m.best(p) == nil {
+	if m.best(p) == nil && m.successor(p) == nil {
 		return errNoGoodSlave
 	}
 	m.warn("Executing user requested FAILOVER of '%s'", p.name)

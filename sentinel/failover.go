@@ -135,10 +135,13 @@ func (m *Machine) choose(p *Instance) {
 		m.holdAcks(p)
 	}
 	r := m.best(p)
-	if r == nil {
-		if p.acks > 0 && m.now-p.stateSince < 5*m.Periods.ping {
+	if r == nil && p.acks > 0 {
+		if m.now-p.stateSince < 5*m.Periods.ping {
 			return // until replicas have been asked
 		}
+		r = m.successor(p)
+	}
+	if r == nil {
 		m.abort(p, "-failover-abort-no-good-slave")
 		return
 	}
@@ -174,6 +177,21 @@ func (m *Machine) best(p *Instance) *Instance {
 		r = m.bestOf(p, maxLinkDown, true)
 	}
 	return r
+}
+
+// successor returns the replica that is the primary of p by now, or nil. p has its data, and so have p's replicas. It
+// is chosen if none can be chosen by its offset. Otherwise the group would stay without a primary.
+func (m *Machine) successor(p *Instance) *Instance {
+	if p.saysPrimary || !p.primaryUp || m.now-p.infoAt > 3*m.info {
+		return nil
+	}
+	for _, r := range p.replicas.list {
+		if r.saysPrimary && r.at.port == p.primaryPort && m.isAt(r.at, p.primaryHost) && r.priority != 0 &&
+			!r.is(subjectivelyDown) && !r.link.disconnected && m.now-r.infoAt < 3*m.info {
+			return r
+		}
+	}
+	return nil
 }
 
 // bestOf returns the replica to promote. The replica must be reachable and have a fresh INFO, a link not down for
@@ -257,7 +275,8 @@ func compareRunIDs(a, b string) int {
 // promote makes the chosen replica a primary. If the primary's replies wait for replicas, and the chosen one may have
 // restarted since the choice, a replica is chosen again.
 func (m *Machine) promote(p *Instance) {
-	if r := p.chosen; p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || m.now-p.stateSince > holdFor(p)/2) {
+	if r := p.chosen; p.acks > 0 && r != m.successor(p) &&
+		(!r.synced || r.infoOf < r.link.commandsAt || m.now-p.stateSince > holdFor(p)/2) {
 		m.chooseAgain(p)
 		return
 	}

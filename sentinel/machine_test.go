@@ -555,6 +555,36 @@ func TestSentinelThatHearsTooFew(t *testing.T) {
 	}
 }
 
+// TestPrimaryFollowsItsReplica: the replies of a primary wait for its replica. They have changed roles, and the replica
+// was restarted since, so it does not count as complete. It is promoted once the old primary has its data, or else the
+// group would stay without a primary.
+func TestPrimaryFollowsItsReplica(t *testing.T) {
+	for status, replaced := range map[string]bool{"up": true, "down": false} {
+		m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+		p, changed := m.primaries.list[0], false
+		info := func(i *Instance) string {
+			switch {
+			case (i == p) != changed:
+				return "run_id:" + strings.Repeat("b", 40) + "\r\nrole:master\r\nack_replicas_wanted:1\r\n"
+			case i != p:
+				return ofReplica(100, 9, strings.Repeat("a", 40), 0)
+			}
+			text := strings.Replace(ofReplica(100, 9, strings.Repeat("c", 40), 0), "10.0.0.1\r\nmaster_port:6379",
+				"10.0.0.2\r\nmaster_port:1", 1)
+			return strings.Replace(text, "link_status:up", "link_status:"+status, 1)
+		}
+		m.pass(15_000, "PONG", info)
+		changed = true
+		m.pass(15_000, "PONG", info)
+		m.startFailover(p)
+		p.flags |= forced
+		m.pass(20_000, "PONG", info)
+		if (p.at.ip == "10.0.0.2") != replaced {
+			t.Errorf("its link is %s, and the primary is at %s; %v", status, p.at.ip, m.q.events)
+		}
+	}
+}
+
 // TestFailedCopyBetweenINFOs: the replies of a primary wait for its replica. A full copy begins and fails between two
 // INFOs of the replica, which has no data then, and another history. It is not promoted.
 func TestFailedCopyBetweenINFOs(t *testing.T) {
