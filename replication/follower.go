@@ -191,7 +191,9 @@ func (f *Follower) Tick(nowMs int64) {
 	f.rate.Sample(uint64(f.inputBytes()), int64(f.core.Uptime()))
 	for holder, until := range f.holds {
 		if nowMs >= until {
-			f.parts.Log.Warning("The Sentinel that has stopped acknowledgements to the primary has not ended that in time.")
+			if f.on { // else nothing was stopped
+				f.parts.Log.Warning("The Sentinel that has stopped acknowledgements to the primary has not ended that in time.")
+			}
 			f.holdAcks(holder, 0)
 		}
 	}

@@ -393,6 +393,7 @@ func TestHoldAcks(t *testing.T) {
 		}
 	}
 	s.Do("REPLCONF", "hold-acks", long)
+	other.Do("REPLCONF", "hold-acks", 1)
 	for name, x := range map[string]struct {
 		ms  string
 		end func()
@@ -426,6 +427,9 @@ func TestHoldAcks(t *testing.T) {
 		if got := receive(t, c); got == "UNCONFIRMED" {
 			t.Errorf("%s: the write is not confirmed", name)
 		}
+	}
+	if strings.Contains(other.Log(), "has not ended that in time") {
+		t.Error("a primary, which acknowledges nothing, has logged the end of the time")
 	}
 }
 
