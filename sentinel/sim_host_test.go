@@ -269,6 +269,7 @@ type sim struct {
 	net       *simnet.Net
 	sentinels []*simHost
 	servers   []*simServer
+	booted    func(h *simnet.Host) // starts what else is on a host
 	failed    string
 	history   []string
 	hash      uint64
@@ -409,6 +410,9 @@ func (s *sim) restart(h *simnet.Host) {
 		if server.host == h {
 			server.boot()
 		}
+	}
+	if s.booted != nil {
+		s.booted(h)
 	}
 }
 
