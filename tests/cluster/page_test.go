@@ -111,7 +111,7 @@ func (c *counter) run(stop <-chan struct{}) {
 		case <-stop:
 			conn.Close()
 			return
-		case <-time.After(25 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 		if conn == nil {
 			var err error

@@ -75,12 +75,12 @@ func TestFunctionsOfNewNodes(t *testing.T) {
 	expect(t, c, "one", "FUNCTION", "LOAD", luaLibrary("one", "f"))
 	fresh := all.grow(t, true)
 	fresh.Do("FUNCTION", "FLUSH") // redis-cli has copied the functions
-	if !all.move(t, 0, 3, 600) {
+	if !all.move(t, 0, 3, 150) {
 		return
 	}
 	for _, p := range all.proxies {
 		var requests [][]any
-		for i := range 300 {
+		for i := range 1200 {
 			requests = append(requests, []any{"FCALL", "f", 1, fmt.Sprint("node:", i)})
 		}
 		replies, err := p.Dial().Pipeline(requests...)

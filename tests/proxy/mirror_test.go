@@ -103,10 +103,11 @@ func TestMirror(t *testing.T) {
 	var writers sync.WaitGroup
 	var lists []string
 	stop := make(chan struct{})
-	const moved = 400 // slots, the first ones of the second shard, with all the lists
+	const moved = 150 // slots, the first ones of the second shard, with all the lists
+	firstSlot := second.firstSlot(t, 1)
 	for i := 0; len(lists) < 8; i++ {
 		key := fmt.Sprint("list:", i)
-		if at := int(slots.Of([]byte(key))) - second.firstSlot(t, 1); at < 0 || at >= moved {
+		if at := int(slots.Of([]byte(key))) - firstSlot; at < 0 || at >= moved {
 			continue
 		}
 		lists = append(lists, key)

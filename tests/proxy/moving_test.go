@@ -34,7 +34,7 @@ func TestRepliesWhileSlotsMove(t *testing.T) {
 						return
 					default:
 					}
-					if all.move(t, i%3, (i+1)%3, 400) {
+					if all.move(t, i%3, (i+1)%3, 150) {
 						moves.Add(1)
 					}
 				}
@@ -49,7 +49,7 @@ func TestRepliesWhileSlotsMove(t *testing.T) {
 			}
 			close(stop)
 			moving.Wait()
-			t.Logf("%d rounds, %d redirections, %d moves of 400 slots", rounds, redirects, moves.Load())
+			t.Logf("%d rounds, %d redirections, %d moves of 150 slots", rounds, redirects, moves.Load())
 		})
 	}
 }
