@@ -76,7 +76,7 @@ func TestTLSLinks(t *testing.T) {
 			certs := testkit.NewCertificates(t)
 			primary := secure(t, certs, spec)
 			primary.Do("DEBUG", "POPULATE", "1000", "key", "2000")
-			w := startWriters(t, primary.Server, 2, uint64(time.Now().UnixNano()))
+			w := startWriters(t, primary.Server, 1, uint64(time.Now().UnixNano()))
 			var replicas []node
 			for _, form := range []string{"yes", "no"} {
 				primary.Do("CONFIG", "SET", "repl-diskless-sync", form)
@@ -90,12 +90,12 @@ func TestTLSLinks(t *testing.T) {
 				}
 			}
 			full := primary.InfoInt("stats", "sync_full")
-			for i, r := range replicas {
-				w.await(int64(300 * (i + 1)))
+			for _, r := range replicas {
+				w.await(100)
 				r.Do("CLIENT", "KILL", "TYPE", "master")
 				up(t, r.Server)
 			}
-			w.await(2000)
+			w.await(500)
 			w.stop()
 			for _, r := range replicas {
 				equal(t, primary.Server, r.Server)
