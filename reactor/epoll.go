@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"spindle/reactor/parking"
 )
 
 // The epoll backend has loops that use no library. edges.go reads their sockets.
@@ -13,6 +16,7 @@ type epollHost struct {
 	sockets
 	*doorbell
 	epoll  int
+	spot   *parking.Spot
 	events []unix.EpollEvent
 }
 
@@ -26,6 +30,7 @@ func newEpollHost(l *loop) (ownHost, error) {
 	if h.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("epoll_create1: %w", err)
 	}
+	h.spot = parking.New(h.epoll)
 	// The bell is edge-triggered, so that it never has to be read.
 	if err = h.watch(unix.EPOLL_CTL_ADD, h.bell, unix.EPOLLIN|unix.EPOLLET); err != nil {
 		unix.Close(h.epoll)
@@ -61,6 +66,7 @@ func (h *epollHost) lead(a *acceptor) error {
 
 func (h *epollHost) close() {
 	h.loop.end()
+	h.spot.Leave()
 	unix.Close(h.epoll)
 }
 
@@ -87,9 +93,9 @@ func (h *epollHost) run() {
 
 // wait returns how many events there are. It sleeps only if the loop has nothing else to do.
 //
-// The sleep is first a raw epoll_wait, which keeps the scheduler's processor (P). With syscall.Syscall the runtime's
-// monitor would check every 20 µs whether it can take the P away: 8 % of the CPU of unpipelined requests. The raw wait
-// is sound:
+// A loop whose requests are far apart parks. Otherwise the sleep is first a raw epoll_wait, which keeps the scheduler's
+// processor (P). With syscall.Syscall the runtime's monitor would check every 20 µs whether it can take the P away: 8 %
+// of the CPU of unpipelined requests. The raw wait is sound:
 //
 //   - The collector, or the monitor after 10 ms, signals the thread until the wait ends with EINTR. The second wait
 //     gives the P away. An idle loop therefore holds its P for 10 ms at most,
@@ -107,7 +113,10 @@ func (h *epollHost) wait() int {
 	if len(l.away) > 0 && !l.rest() { // reactor.Y3
 		n, _ = epollWait(h.epoll, h.events, 0)
 	} else if !l.isCalled() {
-		if h.raw && !l.sleeps {
+		if l.gap > parkFrom {
+			h.spot.Park()
+			n, _ = epollWait(h.epoll, h.events, 0)
+		} else if h.spot.Leave(); h.raw && !l.sleeps {
 			n, _ = epollWait(h.epoll, h.events, -1)
 		}
 		if n <= 0 {
@@ -117,6 +126,10 @@ func (h *epollHost) wait() int {
 	l.armed.Store(true)
 	return max(n, 0)
 }
+
+// parkFrom is the time between two requests, in nanoseconds, from which parking costs less than a raw wait. At 20
+// requests a second the CPU of a request fell from 1.8 to 0.3 ms, at 100 by a third. At 200 it was the same.
+const parkFrom = int64(4 * time.Millisecond)
 
 // mayWaitRaw reports whether signals end a raw wait.
 func mayWaitRaw() bool { return !strings.Contains(os.Getenv("GODEBUG"), "asyncpreemptoff=1") }

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,12 +72,16 @@ type loop struct {
 	busy      atomic.Int64 // how long it has worked, in nanoseconds
 	open      atomic.Int32 // its connections
 
+	lastRead int64 // readAt of the last iteration that has read
+	gap      int64 // between the last two of them, in nanoseconds
+
 	stopping bool
 	tally    tally
 }
 
 func newLoop(r *Reactor, id int) *loop {
-	return &loop{reactor: r, handler: r.handler, id: id, conns: map[*conn]struct{}{}, wall: clock.WallFrom(time.Now())}
+	return &loop{reactor: r, handler: r.handler, id: id, conns: map[*conn]struct{}{}, wall: clock.WallFrom(time.Now()),
+		gap: math.MaxInt64}
 }
 
 // A kit has the tools of a loop that no connection owns between turns.
@@ -172,8 +177,11 @@ func (l *loop) turn() {
 // next request would be timed from this iteration's first byte (reactor.D2).
 func (l *loop) endIteration() {
 	l.timeReplies()
-	if l.measured && l.readAt != 0 {
-		l.noteBusy()
+	if l.readAt != 0 {
+		if l.measured {
+			l.noteBusy()
+		}
+		l.gap, l.lastRead = l.readAt-l.lastRead, l.readAt
 	}
 	l.nowMs, l.readAt = 0, 0
 	l.tell()

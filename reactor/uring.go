@@ -3,6 +3,7 @@ package reactor
 import (
 	"runtime"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,7 +152,7 @@ func (h *uringHost) wait() {
 	case len(l.away) > 0 && !l.rest(), l.isCalled(): // reactor.Y3
 		h.exchange(false, false)
 	default:
-		if h.raw && !l.sleeps {
+		if h.raw && !l.sleeps && l.gap < giveFrom {
 			h.exchange(true, false)
 		}
 		if !h.ring.Ready() {
@@ -160,6 +161,10 @@ func (h *uringHost) wait() {
 	}
 	l.armed.Store(true)
 }
+
+// giveFrom is the time between two requests, in nanoseconds, from which it costs less to give the P away at once. At
+// 20 requests a second the CPU of a request fell from 1.8 to 0.8 ms, and at 100 it would be greater.
+const giveFrom = int64(20 * time.Millisecond)
 
 // exchange passes the requests to the kernel, and receives.
 func (h *uringHost) exchange(wait, giving bool) {
