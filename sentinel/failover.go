@@ -60,7 +60,8 @@ func (m *Machine) startFailover(p *Instance) {
 	p.failoverStart = m.now + m.rng.Int64N(desyncMs)
 }
 
-// abort ends a failover that has changed nothing yet.
+// abort ends a failover that has changed nothing yet. A replica that does not follow p yet still confirms nothing: an
+// earlier failover may have replaced the primary that it follows.
 func (m *Machine) abort(p *Instance, why string) {
 	m.emit(logging.LevelWarning, why, p, "")
 	p.flags &^= failingOver | forced
@@ -70,7 +71,7 @@ func (m *Machine) abort(p *Instance, why string) {
 		p.chosen = nil
 	}
 	for _, r := range p.replicas.list {
-		if r.hold.sentAt != 0 {
+		if r.hold.sentAt != 0 && m.follows(r, p.at) {
 			m.endHold(r)
 		}
 	}
@@ -186,7 +187,7 @@ func (m *Machine) successor(p *Instance) *Instance {
 		return nil
 	}
 	for _, r := range p.replicas.list {
-		if r.saysPrimary && r.at.port == p.primaryPort && m.isAt(r.at, p.primaryHost) && r.priority != 0 &&
+		if r.saysPrimary && m.follows(p, r.at) && r.priority != 0 &&
 			!r.is(subjectivelyDown) && !r.link.disconnected && m.now-r.infoAt < 3*m.info {
 			return r
 		}

@@ -115,6 +115,35 @@ func TestReplicasConfirmAgain(t *testing.T) {
 	}
 }
 
+// TestHoldOfAnotherPrimary: a replica still follows the primary that an earlier failover has replaced. The next
+// failover ends without a new primary. The replica confirms nothing until it follows the present one.
+func TestHoldOfAnotherPrimary(t *testing.T) {
+	l := newLivePrimary(t)
+	follows := "master_host:10.0.0.9"
+	info := func(i *Instance) string {
+		text := strings.Replace(l.info(i), "slave_priority:100", "slave_priority:0", 1)
+		if i == l.slow {
+			text = strings.Replace(text, "master_host:10.0.0.1", follows, 1)
+		}
+		return text
+	}
+	l.pass(15_000, "PONG", info)
+	l.startFailover(l.p)
+	l.p.flags |= forced
+	l.pass(20_000, "PONG", info)
+	if !l.has("-failover-abort-no-good-slave") {
+		t.Fatalf("the failover continues; %v", l.q.events)
+	}
+	if on, off := l.requests(); on != 2 || off != 2 { // the other one: at the start, and after the failover
+		t.Errorf("replicas were asked %d times to confirm nothing, and %d times to confirm again", on, off)
+	}
+	follows = "master_host:10.0.0.1"
+	l.pass(15_000, "PONG", info)
+	if _, off := l.requests(); off != 3 {
+		t.Errorf("replicas were asked %d times to confirm again", off)
+	}
+}
+
 // TestReplicaThatCannotHold: a redis-server does not know the request to confirm nothing. It is promoted all the same.
 func TestReplicaThatCannotHold(t *testing.T) {
 	l := newLivePrimary(t)

@@ -274,7 +274,7 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	}
 	i.primaryUp = r.primaryUp
 	if p := i.primary; p != nil { // else i is a configured primary that has become a replica
-		follows := i.primaryPort == p.at.port && m.isAt(p.at, i.primaryHost)
+		follows := m.follows(i, p.at)
 		kept := i.synced && !i.saysPrimary && r.history == i.history // a full copy that has failed leaves another history
 		i.synced = follows && !r.copying && (kept || r.hadLink(p.history))
 		i.history = r.history
@@ -293,6 +293,11 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 	if r.announced != nil {
 		i.announced = *r.announced
 	}
+}
+
+// follows reports whether an instance follows the server at an address, by its last INFO as a replica.
+func (m *Machine) follows(i *Instance, at address) bool {
+	return i.primaryPort == at.port && m.isAt(at, i.primaryHost)
 }
 
 // hadLink reports whether a replica has had a link to its primary since it started, and still has the primary's
@@ -331,12 +336,12 @@ func (m *Machine) replicaIsPrimary(i *Instance) {
 // checkFollowing handles a replica that follows the wrong server, and one that makes progress in a failover.
 func (m *Machine) checkFollowing(i *Instance) {
 	p := i.primary
-	if i.primaryPort != p.at.port || !m.isAt(p.at, i.primaryHost) {
+	if !m.follows(i, p.at) {
 		if m.mayCorrect(i, i.followsSince, p.failoverTimeout) && m.sendReplicaOf(i, &p.at) {
 			m.emit(logging.LevelNotice, "+fix-slave-config", i, "")
 		}
 	}
-	if i.is(reconfSent) && p.chosen != nil && i.primaryPort == p.chosen.at.port && m.isAt(p.chosen.at, i.primaryHost) {
+	if i.is(reconfSent) && p.chosen != nil && m.follows(i, p.chosen.at) {
 		i.flags = i.flags&^reconfSent | reconfUnderWay
 		m.emit(logging.LevelNotice, "+slave-reconf-inprog", i, "")
 	}

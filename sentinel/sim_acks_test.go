@@ -15,7 +15,7 @@ type ackSim struct {
 	acks      int
 	next      uint64 // the number of the last write
 	confirmed map[uint64]bool
-	calm      bool // the faults are over, and holds end in time
+	calmAt    int64 // since when the faults are over; 0: they are not. Later, holds end in time
 	names     int
 }
 
@@ -65,7 +65,7 @@ func (s *ackSim) run(faultsMs, calmMs int64) {
 		s.fault()
 	}
 	s.note("calm")
-	s.calm = true
+	s.calmAt = s.net.Now()
 	s.net.Heal()
 	for _, h := range s.net.Hosts() {
 		h.Resume()
