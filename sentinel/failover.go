@@ -100,7 +100,8 @@ func (m *Machine) failOver(p *Instance) {
 
 // awaitElection waits until this Sentinel has been elected. A failover that a client asked for needs no election. The
 // epoch may rise meanwhile, for another failover. The others are asked for their votes in the newest epoch, so this
-// Sentinel also votes in it, and leads in it.
+// Sentinel also votes in it, and leads in it. If replies of the primary wait for replicas, a Sentinel that cannot write
+// its file does not lead. It could restart and know nothing of the new primary, and make it a replica of the old one.
 func (m *Machine) awaitElection(p *Instance) {
 	if strings.EqualFold(m.elected(p, m.epoch), m.id) {
 		p.failoverEpoch = m.epoch
@@ -108,6 +109,10 @@ func (m *Machine) awaitElection(p *Instance) {
 		if m.now-p.failoverStart > min(m.election, p.failoverTimeout) {
 			m.abort(p, "-failover-abort-not-elected")
 		}
+		return
+	}
+	if p.acks > 0 && m.save() != nil { // save logs the error
+		m.abort(p, "-failover-abort-not-elected")
 		return
 	}
 	m.emit(logging.LevelWarning, "+elected-leader", p, "")

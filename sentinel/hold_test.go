@@ -144,6 +144,21 @@ func TestHoldOfAnotherPrimary(t *testing.T) {
 	}
 }
 
+// TestLeaderCannotWrite: the replies of a primary wait for replicas. The disk of a Sentinel is full, so it leads no
+// failover. After a restart it could make the new primary a replica of the old one.
+func TestLeaderCannotWrite(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	for _, l.q.cannot = range []bool{true, false} {
+		l.startFailover(l.p)
+		l.p.flags |= forced
+		l.run(3_000)
+		if led := l.has("+elected-leader"); led == l.q.cannot || led != l.p.is(failingOver) {
+			t.Errorf("cannot write: %t, leads: %t; %v", l.q.cannot, led, l.q.events)
+		}
+	}
+}
+
 // TestReplicaThatCannotHold: a redis-server does not know the request to confirm nothing. It is promoted all the same.
 func TestReplicaThatCannotHold(t *testing.T) {
 	l := newLivePrimary(t)
