@@ -148,6 +148,11 @@ func (m *Machine) choose(p *Instance) {
 		r = m.successor(p)
 	}
 	if r == nil {
+		if p.acks > 0 {
+			m.warn("Too few replicas of %s are fit to keep all confirmed writes: %d, and %d of %d known ones are needed. While "+
+				"the primary is up, SENTINEL RESET %s forgets those that are gone for good", p.name,
+				len(m.fit(p, m.maxLinkDown(p), false)), p.needed(), p.acking(), p.name)
+		}
 		m.abort(p, "-failover-abort-no-good-slave")
 		return
 	}
@@ -168,10 +173,7 @@ func (m *Machine) choose(p *Instance) {
 // only slow to answer, none is promoted. In Redis any replica that has had no link since its start may be promoted,
 // also before better ones.
 func (m *Machine) best(p *Instance) *Instance {
-	maxLinkDown := 10 * p.downAfter
-	if p.is(subjectivelyDown) {
-		maxLinkDown += m.now - p.downSince
-	}
+	maxLinkDown := m.maxLinkDown(p)
 	r := m.bestOf(p, maxLinkDown, false)
 	switch {
 	case r != nil || p.acks > 0:
@@ -183,6 +185,14 @@ func (m *Machine) best(p *Instance) *Instance {
 		r = m.bestOf(p, maxLinkDown, true)
 	}
 	return r
+}
+
+// maxLinkDown returns for how long a replica to promote may have been without its primary, in ms.
+func (m *Machine) maxLinkDown(p *Instance) int64 {
+	if p.is(subjectivelyDown) {
+		return 10*p.downAfter + m.now - p.downSince
+	}
+	return 10 * p.downAfter
 }
 
 // successor returns the replica that is the primary of p by now, or nil. p has its data, and so have p's replicas. It
@@ -200,37 +210,17 @@ func (m *Machine) successor(p *Instance) *Instance {
 	return nil
 }
 
-// bestOf returns the replica to promote. The replica must be reachable and have a fresh INFO, a link not down for
-// longer than maxLinkDown, and a priority other than 0. With restarted, a replica that has data, and has had no link
-// since its start, counts as without it since then. The lowest priority wins, then the largest offset, then the
-// smallest run id.
+// bestOf returns the replica to promote, of those that fit returns. The lowest priority wins, then the largest offset,
+// then the smallest run id.
 //
 // If replies of the primary wait for N of its R replicas, the largest offset wins among at least R-N+1 replicas. One
-// of these has every confirmed write. With fewer replicas there is none to promote. A replica counts only if it has
-// had all data of this primary. Its INFO must be of its present connection, and later than the primary's end. When a
-// failover chooses, it must also be later than the replica's last acknowledgement. A server that was a primary before,
-// or that a full copy has not reached, may lack what earlier primaries have confirmed. Of two with the same offset, one
+// of these has every confirmed write. With fewer replicas there is none to promote. Of two with the same offset, one
 // that is a primary already wins. The old primary may have handed it the role, and it may have confirmed writes since.
-//
-// R are the replicas that the primary's last INFO names, and the others that could be promoted. If the primary has
-// restarted, offsets of before are not compared with later ones: a replica with the primary's history comes first. One
-// of another history may be without what others have confirmed since the restart, so R are then all known replicas.
+// If the primary has restarted, offsets of before are not compared with later ones: a replica with the primary's
+// history comes first.
 func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instance {
-	fresh := 3 * m.info
-	if p.is(subjectivelyDown) {
-		fresh = 5 * m.Periods.ping // its replicas are asked each second
-	}
-	fit := slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {
-		away := r.linkDown
-		if restarted && away == neverLinked && r.offset > 0 {
-			away = r.uptime
-		}
-		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
-			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
-			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince ||
-				p.state == selectReplica && !r.isHeld())
-	})
-	if len(fit) == 0 || p.acks > 0 && len(fit) < p.acking(fit)-p.acks+1 {
+	fit := m.fit(p, maxLinkDown, restarted)
+	if len(fit) < p.needed() {
 		return nil
 	}
 	return slices.MinFunc(fit, func(a, b *Instance) int {
@@ -244,6 +234,43 @@ func (m *Machine) bestOf(p *Instance, maxLinkDown int64, restarted bool) *Instan
 	})
 }
 
+// fit returns the replicas that could be promoted. Each of them is reachable and has a fresh INFO, a link not down for
+// longer than maxLinkDown, and a priority other than 0. With restarted, a replica that has data, and has had no link
+// since its start, counts as without it since then.
+//
+// If replies of the primary wait for replicas, a replica is fit only if it has had all data of this primary. Its INFO
+// must be of its present connection, and later than the primary's end. When a failover chooses, it must also be later
+// than the replica's last acknowledgement. A server that was a primary before, or that a full copy has not reached, may
+// lack what earlier primaries have confirmed.
+func (m *Machine) fit(p *Instance, maxLinkDown int64, restarted bool) []*Instance {
+	fresh := 3 * m.info
+	if p.is(subjectivelyDown) {
+		fresh = 5 * m.Periods.ping // its replicas are asked each second
+	}
+	return slices.DeleteFunc(p.replicas.each(), func(r *Instance) bool {
+		away := r.linkDown
+		if restarted && away == neverLinked && r.offset > 0 {
+			away = r.uptime
+		}
+		return r.is(subjectivelyDown|objectivelyDown) || r.link.disconnected || m.now-r.link.availableAt > 5*m.Periods.ping ||
+			r.priority == 0 || m.now-r.infoAt > fresh || away > maxLinkDown ||
+			p.acks > 0 && (!r.synced || r.infoOf < r.link.commandsAt || p.is(subjectivelyDown) && r.infoOf < p.downSince ||
+				p.state == selectReplica && !r.isHeld())
+	})
+}
+
+// acking returns how many replicas may have confirmed writes of the primary. These are all known ones, since each may
+// have done so before its link ended. A replica that is gone for good counts until SENTINEL RESET.
+func (p *Instance) acking() int { return max(p.replicas.len(), p.ackers) }
+
+// needed returns how many replicas must be fit, so that one of them has every confirmed write.
+func (p *Instance) needed() int {
+	if p.acks == 0 {
+		return 1
+	}
+	return max(p.acking()-p.acks+1, 1)
+}
+
 // trueFirst sorts true before false.
 func trueFirst(a, b bool) int {
 	switch {
@@ -253,21 +280,6 @@ func trueFirst(a, b bool) int {
 		return -1
 	}
 	return 1
-}
-
-// acking returns how many replicas may have confirmed writes of the primary, if those of fit can be promoted. These are
-// all known replicas if one of fit may have left the primary: the primary's last INFO need not count it then.
-func (p *Instance) acking(fit []*Instance) int {
-	left := slices.ContainsFunc(fit, func(r *Instance) bool {
-		return r.history != p.history || r.saysPrimary && !r.counted
-	})
-	n := 0
-	for _, r := range p.replicas.list {
-		if left || r.listed || slices.Contains(fit, r) {
-			n++
-		}
-	}
-	return max(n, p.ackers)
 }
 
 // compareRunIDs sorts an unknown id last.

@@ -20,6 +20,7 @@ type quiet struct {
 	conns  []*Wire
 	saves  int
 	cannot bool // makes Save fail
+	logged []string
 }
 
 type quietConn struct{ q *quiet }
@@ -44,7 +45,7 @@ func (q *quiet) Save() error {
 func (q *quiet) Lookup(string)                   {}
 func (q *quiet) LookupNow(string) (string, bool) { return "", false }
 func (q *quiet) Publish(event, text string)      { q.events = append(q.events, event+" "+text) }
-func (q *quiet) Log(logging.Level, string)       {}
+func (q *quiet) Log(_ logging.Level, s string)   { q.logged = append(q.logged, s) }
 func (q *quiet) StartScript(int, []string)       {}
 func (q *quiet) KillScript(int)                  {}
 func (q *quiet) Crash()                          {}

@@ -93,7 +93,8 @@ func TestLivePrimaryConfirmsNoMore(t *testing.T) {
 	}
 }
 
-// TestReplicasConfirmAgain: when a failover ends without a new primary, replicas confirm writes again.
+// TestReplicasConfirmAgain: when a failover ends without a new primary, replicas confirm writes again. The log says
+// why.
 func TestReplicasConfirmAgain(t *testing.T) {
 	l := newLivePrimary(t)
 	l.run(15_000)
@@ -102,10 +103,18 @@ func TestReplicasConfirmAgain(t *testing.T) {
 	l.startFailover(l.p)
 	l.p.flags |= forced
 	l.pass(20_000, "PONG", func(i *Instance) string {
-		return strings.Replace(l.info(i), "slave_priority:100", "slave_priority:0", 1)
+		if i == away {
+			return strings.Replace(l.info(i), "slave_priority:100", "slave_priority:0", 1)
+		}
+		return l.info(i)
 	})
 	if l.p.is(failingOver) || !l.has("-failover-abort-no-good-slave") {
 		t.Fatalf("the failover continues; %v", l.q.events)
+	}
+	const why = "Too few replicas of m are fit to keep all confirmed writes: 1, and 2 of 2 known ones are needed. While " +
+		"the primary is up, SENTINEL RESET m forgets those that are gone for good"
+	if strings.Count(strings.Join(l.q.logged, "\n"), why) != 1 {
+		t.Errorf("the log is %q", l.q.logged)
 	}
 	const ms = "600000" // three times failover-timeout, and a minute
 	on := l.sentCount("REPLCONF", "holder", l.id, "hold-acks", ms)

@@ -173,9 +173,6 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	if i.kind == primary {
 		if r.role == "master" {
 			m.learnAcks(i, r)
-			for _, r := range i.replicas.list {
-				r.counted, r.listed = false, false
-			}
 		}
 		for _, at := range r.replicas {
 			m.learnReplica(i, at)
@@ -250,15 +247,10 @@ func (m *Machine) learnReplica(p *Instance, at hostPort) {
 	if err != nil {
 		return
 	}
-	if r := p.replicas.find(m.shownWithPort(to)); r != nil {
-		r.listed = true
-		return
-	}
-	if p.replicas.len() >= replicasMax {
+	if p.replicas.find(m.shownWithPort(to)) != nil || p.replicas.len() >= replicasMax {
 		return
 	}
 	if r, err := m.create(replica, "", at.host, at.port, p.quorum, p); err == nil {
-		r.listed = true
 		m.emit(logging.LevelNotice, "+slave", r, "")
 		_ = m.save() // save logs the error
 	}
@@ -278,8 +270,6 @@ func (m *Machine) learnFollowing(i *Instance, r report) {
 		kept := i.synced && !i.saysPrimary && r.history == i.history // a full copy that has failed leaves another history
 		i.synced = follows && !r.copying && (kept || r.hadLink(p.history))
 		i.history = r.history
-		i.counted = i.counted || i.infoOf >= p.infoOf
-		i.listed = i.listed || follows && r.primaryUp // its primary's last INFO may be older than the link
 		if follows && p.acks > 0 && !p.is(failingOver) {
 			m.endHold(i)
 		}

@@ -82,8 +82,6 @@ type Instance struct {
 	primaryPort    int
 	primaryUp      bool
 	synced         bool // it has had all of its primary's data, and no full copy or restart since
-	counted        bool // it has reported itself a replica since its primary's last INFO
-	listed         bool // its primary's last INFO names it
 	offset         uint64
 	followsSince   int64 // since when it follows its current primary
 	reconfSentAt   int64

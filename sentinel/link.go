@@ -256,9 +256,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 		i.primary.acks > 0 && (!i.synced || i.infoOf < l.commandsAt)) {
 		info = min(info, 1000)
 	}
-	// A primary whose replies wait for replicas gets INFO more often while one of them has no link. Once it has one, it
-	// may confirm writes. The same holds after a new connection: the primary may have restarted, with another history.
-	if i.kind == primary && i.acks > 0 && (i.infoOf < l.commandsAt || i.lacksReplica()) {
+	if i.kind == primary && i.acks > 0 && i.infoOf < l.commandsAt { // it may have restarted with another history
 		info = min(info, 1000)
 	}
 	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {
@@ -271,11 +269,6 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	if m.now-i.published > m.publish {
 		m.sendHello(i)
 	}
-}
-
-// lacksReplica reports whether a known replica is not connected to its primary, by the last INFO of both.
-func (p *Instance) lacksReplica() bool {
-	return slices.ContainsFunc(p.replicas.list, func(r *Instance) bool { return !r.listed })
 }
 
 // sendHello sends this Sentinel's hello to an instance, and so to every Sentinel that is subscribed there.

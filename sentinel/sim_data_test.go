@@ -315,30 +315,13 @@ func (s *ackServer) follow(host string) {
 	s.dismiss()
 }
 
-// named returns the replicas that a primary names. If replies do not wait for all, it also names those that have left.
-// They may come back after the Sentinels' last INFO, or may have confirmed before it (doc/acks.md).
-func (s *ackServer) named() (names []string) {
-	if s.sim.waitsForAll() {
-		for _, r := range s.replicas {
-			names = append(names, r.conn.Remote.Name)
-		}
-		return names
-	}
-	for _, one := range s.sim.servers {
-		if one != s {
-			names = append(names, one.host.Name)
-		}
-	}
-	return names
-}
-
 func (s *ackServer) info() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "run_id:%s\r\nspindle_version:1\r\n", s.runID)
 	if s.follows == "" {
 		fmt.Fprintf(&b, "role:master\r\nack_replicas_wanted:%d\r\n", s.sim.acks)
-		for i, name := range s.named() {
-			fmt.Fprintf(&b, "slave%d:ip=%s,port=%d,state=online\r\n", i, name, simPort)
+		for i, r := range s.replicas {
+			fmt.Fprintf(&b, "slave%d:ip=%s,port=%d,state=online\r\n", i, r.conn.Remote.Name, simPort)
 		}
 	} else {
 		fmt.Fprintf(&b, "role:slave\r\nmaster_host:%s\r\nmaster_port:%d\r\n", s.follows, simPort)
