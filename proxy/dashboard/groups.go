@@ -496,6 +496,9 @@ func (d *Dashboard) removeServer(c *call) (any, error) {
 		}
 	}
 	m.groups[g.ID] = &changed
+	if err := d.forgetReplicaAt(c.ctx, m, &changed, address); err != nil {
+		return nil, fmt.Errorf("%s is removed, but not all Sentinels have forgotten it: %w", address, err)
+	}
 	return d.groupView(c.ctx, m, g.ID)
 }
 

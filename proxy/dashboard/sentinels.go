@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -180,6 +181,59 @@ func (d *Dashboard) forgetAt(ctx context.Context, m *model, master string) error
 		}
 		return err
 	})
+}
+
+// forgetReplicaAt has every Sentinel of the product forget a server that has left a group. It would be made a replica
+// again. While it counts as one, it may also prevent failovers of a primary whose replies wait for replicas.
+//
+// Sentinels forget all replicas, and learn again those that the primary names. So the primary must be well, and all its
+// other replicas must have their links: one that has none may have confirmed writes. The Sentinels also forget each
+// other. They hear of each other within two seconds, and meanwhile none of them can be elected by less than the quorum.
+func (d *Dashboard) forgetReplicaAt(ctx context.Context, m *model, g *store.Group, server string) error {
+	if m.sentinels == nil {
+		return nil
+	}
+	for _, s := range g.Servers {
+		if s.Address != g.Primary && d.dialer.look(ctx, s.Address).Link != "up" {
+			return fmt.Errorf("replica %s has no link", s.Address)
+		}
+	}
+	if err := d.awaitUnnamed(ctx, g.Primary, server); err != nil {
+		return err
+	}
+	return d.atSentinels(ctx, m, func(l *link) error {
+		v, err := l.ask("SENTINEL", "MASTER", g.Master)
+		if err != nil {
+			return err
+		}
+		if flags, _ := v.Get("flags"); flags.Word() != "master" {
+			return fmt.Errorf("%s: the primary is %s", l.address, flags.Word())
+		}
+		_, err = l.ask("SENTINEL", "RESET", g.Master)
+		return err
+	})
+}
+
+// awaitUnnamed waits until a primary does not name a server as its replica.
+func (d *Dashboard) awaitUnnamed(ctx context.Context, primary, server string) error {
+	host, port, err := net.SplitHostPort(server)
+	if err != nil {
+		return err
+	}
+	l, err := d.dialer.open(ctx, primary)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	for end := time.Now().Add(3 * time.Second); ; {
+		v, err := l.ask("INFO", "replication")
+		if err != nil || !strings.Contains(v.Text, ":ip="+host+",port="+port+",") {
+			return err
+		}
+		if err := wait(ctx, 100*time.Millisecond); err != nil || time.Now().After(end) {
+			return errors.Join(err, fmt.Errorf("%s still names it as a replica", primary))
+		}
+	}
 }
 
 // atSentinels runs f at every Sentinel of the product, and joins the errors.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"spindle/proxy/store"
@@ -92,6 +93,67 @@ func TestSentinelsFollowTheStore(t *testing.T) {
 			if got := w.names(); got != c.want[i] {
 				t.Errorf("after %s %s %s Sentinel %d watches %q, want %q", c.method, c.path, c.body, i, got, c.want[i])
 			}
+		}
+	}
+}
+
+// TestSentinelsForgetARemovedServer: a server is removed from a group. Sentinels forget it once the primary names it no
+// more. They keep all replicas while another one has no link, or while one of them sees the primary down.
+func TestSentinelsForgetARemovedServer(t *testing.T) {
+	link := "up"
+	var flags [2]string
+	var named atomic.Int32 // for how many more INFOs the primary names the server that has left
+	var removed *fakeServer
+	primary := fake(t, func(_ *fakeServer, words []string) string {
+		if words[0] != "INFO" || named.Add(-1) < 0 {
+			return ""
+		}
+		host, port, _ := net.SplitHostPort(removed.address)
+		return bulk("role:master\r\nslave0:ip=" + host + ",port=" + port + ",state=online\r\n")
+	})
+	other := fake(t, func(_ *fakeServer, words []string) string {
+		if words[0] != "INFO" {
+			return ""
+		}
+		return bulk("role:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:1\r\nmaster_link_status:" + link + "\r\n")
+	})
+	for _, c := range []struct {
+		name, link string
+		flags      [2]string
+		code       string
+		resets     [2]int
+	}{
+		{"all is well", "up", [2]string{"master", "master"}, "ok", [2]int{1, 1}},
+		{"another replica has no link", "down", [2]string{"master", "master"}, "failed", [2]int{0, 0}},
+		{"one sees the primary down", "up", [2]string{"master", "s_down,master"}, "failed", [2]int{1, 0}},
+	} {
+		link, flags = c.link, c.flags
+		d := begin(t, patient)
+		removed = fake(t, primaryOnly)
+		sentinels := make([]*fakeServer, 2)
+		for i := range sentinels {
+			sentinels[i] = fake(t, func(_ *fakeServer, words []string) string {
+				if len(words) < 2 || words[1] != "MASTER" {
+					return ""
+				}
+				return array("name", "m", "flags", flags[i])
+			})
+		}
+		groupsAt(t, d, primary)
+		put(t, d, "groups/g0", &store.Group{ID: "g0", Primary: primary.address, Master: "m", Servers: []store.Server{
+			{Address: primary.address}, {Address: other.address}, {Address: removed.address}}})
+		put(t, d, "sentinels", &store.Sentinels{Addresses: []string{sentinels[0].address, sentinels[1].address}, Quorum: 2})
+		named.Store(3)
+		if code, text := post(t, d, "DELETE", "/groups/g0/servers/"+removed.address, ""); code != c.code {
+			t.Errorf("%s: %s", c.name, text)
+		}
+		for i, s := range sentinels {
+			if got := s.asked("SENTINEL RESET m"); len(got) != c.resets[i] {
+				t.Errorf("%s: Sentinel %d is told %v", c.name, i, got)
+			}
+		}
+		if c.resets[0] > 0 && named.Load() >= 0 {
+			t.Errorf("%s: the primary still names the server", c.name)
 		}
 	}
 }
