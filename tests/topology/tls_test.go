@@ -146,6 +146,9 @@ func TestTLSFailover(t *testing.T) {
 				up(t, from.Server)
 				to.Do("SET", "round", round)
 				equal(t, to.Server, from.Server)
+				// A server remembers two histories. So each replica follows this one before the next failover.
+				history := to.Info("replication")["master_replid"]
+				below.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_replid", history)
 			}
 			up(t, below.Server)
 			equal(t, a.Server, below.Server)
