@@ -54,9 +54,6 @@ func (s *Spot) Leave() {
 	}
 }
 
-// IsRegistered reports whether Leave has something to do.
-func (s *Spot) IsRegistered() bool { return s.file != nil }
-
 func (s *Spot) register() bool {
 	fd, err := unix.FcntlInt(uintptr(s.epoll), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
