@@ -116,7 +116,7 @@ func (w *writer) change(j *rewriting) {
 		err = w.persist(next)
 	}
 	if err != nil {
-		w.log.parts.Log.Warning("Can't go on in the AOF incr file %s: %s", j.name, reason.Of(err))
+		w.log.parts.Log.Warning("Can't continue the AOF incr file %s: %s", j.name, reason.Of(err))
 		if w.restoreManifest() {
 			w.dropIncr(j)
 		} else { // the file stays, empty

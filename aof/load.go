@@ -189,7 +189,7 @@ func (l *load) file(p part, base, last bool) (cut int64, err error) {
 	case errors.Is(err, errTruncated):
 		return l.truncated(p, s, last)
 	case errors.Is(err, errFormat):
-		l.log.Warning("The append only file has no command at offset %d: spindle check-aof shows what is there, and --fix "+
+		l.log.Warning("The append only file has no command at offset %d: spindle check-aof shows what it has, and --fix "+
 			"cuts it there.", s.where.at)
 		l.log.Warning("Bad file format reading the append only file %s: make a backup of your AOF file, "+
 			"then use ./redis-check-aof --fix <filename.manifest>", p.name)

@@ -54,7 +54,7 @@ func (w *writer) readPast() *history {
 	f, log := w.folder, w.log.parts.Log
 	h, err := f.readHistory()
 	if errors.Is(err, errHistory) {
-		log.Warning("%s. It is renamed to %s, and a history begins anew.", err, f.name+historySuffix+damagedSuffix)
+		log.Warning("%s. It is renamed to %s, and a new history begins.", err, f.name+historySuffix+damagedSuffix)
 		h, err = &history{}, f.disk.Rename(f.historyPath(), f.historyPath()+damagedSuffix)
 	}
 	w.pastLost.Store(err != nil)

@@ -15,7 +15,7 @@ func (l *Log) distrust(why error) {
 		return
 	}
 	l.parts.Log.Warning("What was written to the AOF since the last sync may be lost: a rewrite makes a new one.")
-	l.abortRewrite("the file it goes on from cannot be believed")
+	l.abortRewrite("the file that it continues cannot be believed")
 	l.failBackup(why)
 	if l.state == off {
 		return // the log was on only for the backup

@@ -124,7 +124,8 @@ func (c *Core) AssertWhole(what string) {
 // assertNothingTold is AssertWhole. It also panics if the running command's own unit has effects.
 func (c *Core) assertNothingTold(what string) {
 	c.AssertWhole(what)
-	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of its own unit", what, c.stack.unit.effects)
+	invariant.That(c.stack.unit.effects == 0, "engine.B1: %s after %d effects of the running unit", what,
+		c.stack.unit.effects)
 }
 
 // HasEffects reports whether the running transaction has effects that the sinks do not have yet. Turn only.

@@ -55,7 +55,7 @@ func (w *ClientLog) Listeners() part.Listeners {
 		Stuck:          func() { w.Log.Warning("Over client maxmemory after evicting all evictable clients") },
 		ManyCodes: func(codes []string) {
 			w.Log.Warning("Errorstats stopped adding new errors: clients have got %d different codes. "+
-				"Scripts can make them up. CONFIG RESETSTAT counts anew.", len(codes))
+				"Scripts can make them up. CONFIG RESETSTAT begins the count again.", len(codes))
 			w.Log.Warning("Current errors code list: %s", strings.Join(codes, ", "))
 		}}
 }

@@ -149,7 +149,7 @@ func (t *tlsLink) sendUnsent() flushed {
 
 // encrypt makes one record of p and sends as much of it as the socket takes.
 func (t *tlsLink) encrypt(p []byte) error {
-	invariant.That(len(t.unsent) == 0 && len(p) <= recordSize, "reactor.S2: %d bytes behind %d", len(p), len(t.unsent))
+	invariant.That(len(t.unsent) == 0 && len(p) <= recordSize, "reactor.S2: %d bytes while %d wait", len(p), len(t.unsent))
 	_, err := t.conn.Write(p)
 	return err
 }

@@ -175,7 +175,7 @@ func (s *stream) flush() {
 		s.spool.check(s.log.excess())
 	}
 	if s.log != nil && !s.log.write(piece) {
-		s.settings.Log.Warning("The system gives no memory for the replication backlog: it begins anew.")
+		s.settings.Log.Warning("The system gives no memory for the replication backlog: it begins again.")
 	}
 	s.deliver(piece)
 	s.noteBacklog()

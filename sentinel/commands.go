@@ -107,7 +107,7 @@ func (s *Commands) help(c *command.Context) error {
 		"CONFIG GET <param> [<param> ...]", "    Get parameters of this Sentinel.",
 		"DEBUG [<param> <value> ...]", "    Show the periods it goes by, in milliseconds, or set some of them.",
 		"FAILOVER <master-name>", "    Fail over, without asking the other Sentinels.",
-		"FLUSHCONFIG", "    Write the configuration file anew, with the state in it.",
+		"FLUSHCONFIG", "    Write the configuration file again, with the state in it.",
 		"GET-MASTER-ADDR-BY-NAME <master-name>", "    Get the address of the master.",
 		"INFO-CACHE <master-name> [<master-name> ...]", "    Get the last INFO of the master and of its replicas.",
 		"IS-MASTER-DOWN-BY-ADDR <ip> <port> <current-epoch> <runid>",

@@ -340,10 +340,10 @@ func judgeReplicas(a *account) {
 		case row["state"] != "online":
 			a.add(Warn, name, 0, "Replica %s gets a full copy (%s).", name, row["state"])
 		case lag >= replicaSilent:
-			a.add(Bad, name, a.AtMs-int64(lag)*1000, "Replica %s lags: it has not answered for %s, and is %s behind.", name,
+			a.add(Bad, name, a.AtMs-int64(lag)*1000, "Replica %s lags: it has not answered for %s, and lacks %s.", name,
 				span(time.Duration(lag)*time.Second), size(max(0, end-offset)))
 		case end-offset >= replicaBehind:
-			a.add(Warn, name, 0, "Replica %s lags: it is %s behind.", name, size(end-offset))
+			a.add(Warn, name, 0, "Replica %s lags: it lacks %s.", name, size(end-offset))
 		}
 	}
 }

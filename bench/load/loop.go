@@ -316,7 +316,7 @@ func (l *loop) releaseHeld() error {
 	return nil
 }
 
-var errUnasked = errors.New("a reply that nobody asked for")
+var errUnasked = errors.New("a reply without a request")
 
 // serve writes and reads for an event and returns the number of replies.
 func (l *loop) serve(event *unix.EpollEvent) (c *conn, replies int64, err error) {

@@ -146,7 +146,7 @@ func (s *Spec) complete() error {
 		return errors.New("a run needs a request")
 	}
 	if s.Listeners > 0 && (len(s.ListenTo) == 0 || s.Rate > 0) {
-		return errors.New("listeners need a request of their own, and a closed loop")
+		return errors.New("listeners need their own request, and a closed loop")
 	}
 	s.Pipeline = max(s.Pipeline, 1)
 	s.Keys.Count = max(s.Keys.Count, 1)

@@ -34,7 +34,7 @@ var known = []loss{
 		"reactor-backend epoll, which waits in the Go runtime's own poller; gnet has no place for that"},
 	{"latency", "", "p99 at a fixed rate, some rates",
 		"it changes sides from run to run: a p99 here is some ten requests that the machine held up",
-		"a machine of its own"},
+		"a machine without other load"},
 	{"values", "64 KB", "SET of 64 KB, pipeline 1",
 		"half of the value goes through a read buffer before the rest is read into place",
 		"reading the header alone first, one more call for each request"},
@@ -51,12 +51,12 @@ var known = []loss{
 		"a clock reading for each read of a socket and for each group of replies, and 20,000 samples a second",
 		"fewer samples"},
 	{"cluster-nodes", "Reshard", "redis-cli's reshard under writes",
-		"redis-cli moves keys one MIGRATE after the other. Redis serves nobody while one waits for its target; here a " +
+		"redis-cli moves keys one MIGRATE after the other. Redis serves no client while one waits for its target; here a " +
 			"goroutine waits, and both changes of thread take longer where the cores are busy",
-		"a short wait within the turn, at the price of everybody's latency"},
+		"a short wait within the turn, at the price of all clients' latency"},
 	{"cluster-nodes", "", "a cluster node at rest",
 		"the Go runtime's own threads and heap, and ten ticks a second of core and bus each",
-		"fewer ticks while nobody asks"},
+		"fewer ticks while no client asks"},
 	{"aof", "500 connections", "`appendfsync always`, 500 connections",
 		"both sides are bound by a read and a write of a socket for each request; a sync beside the turn then costs " +
 			"changes of thread, and hides little",

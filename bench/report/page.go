@@ -72,7 +72,7 @@ func losses(sections []*Section) string {
 	if t := lossTable(sections); len(t.Rows) > 0 {
 		return text(t)
 	}
-	return "Nothing, in the runs behind this page."
+	return "Nothing, in the runs of this page."
 }
 
 // missed returns the table of targets that were not reached even though Redis is not better.

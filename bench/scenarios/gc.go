@@ -69,8 +69,8 @@ func garbage(e *Env) (*report.Section, error) {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Notes = []string{"Requests' are those made on behalf of nobody else. A request that allocated would show 1 or " +
-		"more, a batch of 16 that did 0.06. gnet makes its list anew when as many connections are ready as it has room " +
+	t.Notes = []string{"Requests' are those made for requests alone. A request that allocated would show 1 or " +
+		"more, a batch of 16 that did 0.06. gnet makes a new list when as many connections are ready as it has room " +
 		"for, and when fewer than half are. Duties come ten times a second, whatever is asked. What the admin address " +
 		"allocates to answer this bench is not shown."}
 	g := report.Table{Title: "Collector", Columns: []string{"server", "cycles", "share of CPU"}}

@@ -24,7 +24,7 @@ func latency(e *Env) (*report.Section, error) {
 			"%v, counted for %v.", report.Thousands(float64(e.Keys)), e.Warmup, e.Duration),
 		"\"Sent late\" is the generator's own delay (p99.9): latency cannot be less certain than that, and a ⚠ says that "+
 			"it is more than half of p99. \"Overrun\": the server did not keep up, the run was cut short. CPU is all of the "+
-			"server's, also what it uses while nobody asks.")
+			"server's, also what it uses while no client asks.")
 	all := points{}
 	if err := e.paced(all, contenders, latencyPaces...); err != nil {
 		return nil, err

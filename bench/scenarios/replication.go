@@ -23,7 +23,7 @@ func replicas(e *Env) (*report.Section, error) {
 	applied := uint64(max(e.Duration.Seconds(), 0.1) * 1e6)
 	s := e.section("replication", contenders,
 		fmt.Sprintf("Applied commands: %s SETs, pipeline 16, go to one and the same primary of the reference. The replica "+
-			"follows it on a core of its own. Its CPU is divided by the commands.", report.Thousands(float64(applied))),
+			"follows it on another core. Its CPU is divided by the commands.", report.Thousands(float64(applied))),
 		fmt.Sprintf("Full synchronisation: a primary of %s keys of 16 bytes, values of 32. Each server follows its own "+
 			"kind, with all cores and no repl-diskless-sync-delay. The time is from REPLICAOF to link up.",
 			report.Thousands(float64(e.ManyKeys))))

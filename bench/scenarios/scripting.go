@@ -226,7 +226,7 @@ func (s *Server) allocationsOf(command string, words []string) (objects, bytes f
 	}
 	n, all := float64(calls[1]-calls[0]), made[1].since(made[0])[byRequests]
 	if n == 0 {
-		return 0, 0, fmt.Errorf("nobody called %s", command)
+		return 0, 0, fmt.Errorf("no script called %s", command)
 	}
 	return all.objects / n, all.bytes / n, nil
 }

@@ -35,8 +35,8 @@ func sessions(e *Env) (*report.Section, error) {
 	s := e.section("sessions", contenders,
 		fmt.Sprintf("GET of %s keys of 16 bytes with values of 32, asked for uniformly. Closed loop, 50 connections.",
 			report.Thousands(float64(e.Keys))),
-		fmt.Sprintf("Tracked connections have read every key once before the counted time, and nobody writes. The user has "+
-			"%d rules for keys, of which the last matches.", aclRules),
+		fmt.Sprintf("Tracked connections have read every key once before the counted time, and no client writes. The user "+
+			"has %d rules for keys, of which the last matches.", aclRules),
 		"The table's memory is what used_memory grew by when one connection read all keys.",
 		"Each run starts and fills fresh servers. "+e.slicesText())
 	var all []workload

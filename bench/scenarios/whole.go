@@ -53,7 +53,7 @@ func whole(e *Env) (*report.Section, error) {
 	s := e.section("whole", contenders,
 		fmt.Sprintf("One server, values of %s elements of 14 bytes; second operands share half of theirs. Commands that "+
 			"store find no value at their destination, those that shorten get a copy each time. Each is called %d times by a "+
-			"client of its own, with nobody else there; before each call the server has freed what was let go. Replies and "+
+			"client, and no other client is there; before each call the server has freed what was let go. Replies and "+
 			"payloads, as of SPOP, DUMP and RESTORE, are part of what is waited for, not of the turn.",
 			report.Thousands(float64(n)), wholeCalls),
 		"\"Answered after\" is what the client waits. All of these are one turn here, and one command of the only thread "+

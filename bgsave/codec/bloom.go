@@ -95,7 +95,7 @@ var ErrFilterSize = errors.New("the filter would be larger than bf-max-size or m
 // Errors of filters.
 const (
 	errBloomField  = rdb.Corrupt("a field of a Bloom filter is not what belongs there")
-	errBloomChain  = rdb.Corrupt("a Bloom filter of no links, or with options nobody knows")
+	errBloomChain  = rdb.Corrupt("a Bloom filter of no links, or with unknown options")
 	errBloomFilter = rdb.Corrupt("the figures of a Bloom filter do not agree")
 	errBloomBits   = rdb.Corrupt("the bits of a Bloom filter are not as long as they should be")
 )
@@ -185,7 +185,7 @@ func readBloomRecord(r *rdb.Reader, version int) (c bloomRecord, err error) {
 		return c, errBloomFilter
 	}
 	if b.field(fieldEnd) && r.Len() != 0 {
-		b.err = rdb.Corrupt("bytes behind the value")
+		b.err = rdb.Corrupt("bytes after the value")
 	}
 	return c, b.err
 }

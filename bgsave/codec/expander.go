@@ -185,7 +185,7 @@ func (x *Expander) Read(kind rdb.Kind, raw []byte) (Ready, error) {
 	r := rdb.NewReader(raw)
 	ready, err := c.Read(x, kind, &r)
 	if err == nil && ready.Packed != nil && r.Len() != 0 {
-		err = rdb.Corrupt("bytes behind the value")
+		err = rdb.Corrupt("bytes after the value")
 	}
 	return ready, err
 }

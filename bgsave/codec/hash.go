@@ -311,7 +311,7 @@ func (b *hashBuilder) Step(n int) (done bool, err error) {
 		b.left--
 	}
 	if b.left == 0 && b.source.Packed == nil && b.r.Len() != 0 {
-		return false, rdb.Corrupt("bytes behind the value")
+		return false, rdb.Corrupt("bytes after the value")
 	}
 	return b.left == 0, nil
 }

@@ -224,7 +224,7 @@ func (b *listBuilder) Step(n int) (done bool, err error) {
 	case b.left > 0:
 		return false, nil
 	case b.r.Len() > 0:
-		return false, rdb.Corrupt("bytes behind the value")
+		return false, rdb.Corrupt("bytes after the value")
 	case b.list.Len() == 0:
 		return false, ErrEmpty
 	}

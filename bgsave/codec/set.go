@@ -154,7 +154,7 @@ func (b *setBuilder) Step(n int) (done bool, err error) {
 	}
 	b.filling.Pause()
 	if err == nil && b.left == 0 && b.source.Packed == nil && b.r.Len() != 0 {
-		err = rdb.Corrupt("bytes behind the value")
+		err = rdb.Corrupt("bytes after the value")
 	}
 	return b.left == 0, err
 }

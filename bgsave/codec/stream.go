@@ -211,7 +211,7 @@ func (b *streamBuilder) Step(n int) (done bool, err error) {
 		err = b.part(b, &w)
 	}
 	if err == nil && b.done && b.r.Len() != 0 {
-		err = rdb.Corrupt("bytes behind the value")
+		err = rdb.Corrupt("bytes after the value")
 	}
 	return b.done, err
 }

@@ -459,7 +459,7 @@ func (d *Decoder) record(c *cursor, b *Batch) error {
 		return nil
 	case OpFunctionPre:
 		c.i--
-		return Corrupt("a function library in a format of pre-release servers, which nobody reads any more")
+		return Corrupt("a function library in a format of pre-release servers, which servers no longer read")
 	case OpEOF:
 		d.finished = true
 	default:

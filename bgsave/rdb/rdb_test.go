@@ -407,7 +407,7 @@ func TestRefused(t *testing.T) {
 		{"string form", head + "\x00\xc5", "unknown RDB string encoding type 5 at offset 10, reading a key's name"},
 		{"value form", head + "\x00\x01k\xc5", `reading string, key "k" of database 0`},
 		{"pre-release module", head + "\x06\x01k", "whose end only that module knows"},
-		{"pre-release function", head + "\xf6", "which nobody reads any more at offset 9"},
+		{"pre-release function", head + "\xf6", "which servers no longer read at offset 9"},
 		{"LZF too long", head + "\x00\x01k\xc3\x01\x40\xff\x00", "invalid LZF compressed string at offset 13"},
 		{"LZF empty", head + "\x00\x01k\xc3\x00\x00", "invalid LZF compressed string"},
 		{"LZF wrong", head + "\x00\x01k\xc3\x02\x05\x20\x20\xff", "invalid LZF compressed string"},

@@ -148,7 +148,7 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 		m.end(j, failed, "Timed out before streaming completed")
 	case j.state == exportGranted && nowMs > j.untilMs:
 		m.log.Warning("Write loss risk! During slot migration %s, new owner did not broadcast ownership before we unpaused "+
-			"ourselves. This node goes on with a greater epoch.", j.what)
+			"ourselves. This node continues with a greater epoch.", j.what)
 		m.end(j, failed, "Unpaused before migration completed (migration may have succeeded with lost writes)")
 	case j.state == exportGranted:
 	case j.state >= exportWaitSnapshot && nowMs-j.heardMs > m.parts.Patience().Milliseconds():

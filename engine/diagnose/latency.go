@@ -117,7 +117,7 @@ var advice = map[string]string{
 		"the disk.",
 	"aof-write-active-child": "A snapshot or a new base takes the disk: no-appendfsync-on-rewrite yes lets the log " +
 		"wait for it.",
-	"aof-write-pending-fsync": "The disk is slow to sync, and writes wait for it in memory: nobody waits for them " +
+	"aof-write-pending-fsync": "The disk is slow to sync, and writes wait for it in memory: no client waits for them " +
 		"before aof-buffer-limit.",
 	"expire-cycle": "Many keys end at the same instant: spread their deadlines.",
 	"eviction-cycle": "Memory is at its limit and keys leave faster than they should: raise maxmemory or write " +

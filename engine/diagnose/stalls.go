@@ -130,7 +130,7 @@ func (f *family) stallsReset(c *command.Context) error {
 func stallsHelp(c *command.Context) error {
 	command.Help(c,
 		"GET [<count>]",
-		"    The newest <count> times (default: 10, -1 for all) that everybody waited for",
+		"    The newest <count> times (default: 10, -1 for all) that all clients waited for",
 		"    longer than stall-threshold. <kind> is what for: a command, a script, a duty,",
 		"    the machine, which gave the process no processor, or another part of the server.",
 		"LEN",

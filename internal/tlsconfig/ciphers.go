@@ -195,7 +195,7 @@ func defaultCiphers() (ids []uint16) {
 var suites13 = []string{"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 
 var errSuites13 = errors.New("tls-ciphersuites: crypto/tls always offers " + strings.Join(suites13, ", ") +
-	" in an order of its own. A list that leaves one of them out cannot take effect.")
+	" in its own order. A list that leaves one of them out cannot take effect.")
 
 // checkSuites13 refuses a tls-ciphersuites that would not take effect.
 func checkSuites13(text string) error {

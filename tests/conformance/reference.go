@@ -67,7 +67,7 @@ func readReference(file string) (*referenceResults, error) {
 
 func (r *referenceResults) write(file string) error {
 	var b strings.Builder
-	b.WriteString("# What a redis-server makes of each file of its own suite, by name of test.\n")
+	b.WriteString("# The results of a redis-server in each file of the Redis suite, by name of test.\n")
 	b.WriteString("# Written by go run ./tests/conformance -reference; not to be edited.\n")
 	fmt.Fprintf(&b, "version %s\n", r.version)
 	for _, name := range slices.Sorted(maps.Keys(r.results)) {

@@ -166,7 +166,7 @@ var knownDifferences = []known{
 				got.Int == 1
 		}, rare: true},
 	{reference: "valkey", commands: "object",
-		reason: "in Valkey a hash with deadlines of fields has no encoding of its own",
+		reason: "in Valkey a hash with deadlines of fields has no separate encoding",
 		applies: func(_ []string, want, got respclient.Value) bool {
 			return got.Text == "listpackex" && (want.Text == "listpack" || want.Text == "hashtable")
 		}},

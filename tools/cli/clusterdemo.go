@@ -40,8 +40,8 @@ func clusterTool(p process) int {
 	flags := flag.NewFlagSet("cluster demo", flag.ContinueOnError)
 	flags.SetOutput(p.err)
 	flags.IntVar(&d.port, "port", 7000, "the first node's port; the others have the next ones, and the buses 10000 more")
-	flags.IntVar(&d.replicas, "replicas", -1, "how many replicas each primary has; 1 from six nodes on, else 0")
-	flags.StringVar(&d.parent, "dir", os.TempDir(), "the `folder` in which the nodes' files are, in one of their own")
+	flags.IntVar(&d.replicas, "replicas", -1, "how many replicas each primary has; 1 with six nodes or more, else 0")
+	flags.StringVar(&d.parent, "dir", os.TempDir(), "the `folder` that gets a new folder with the nodes' files")
 	flags.Usage = func() {
 		fmt.Fprint(p.err, clusterUsage+
 			"\nStarts N nodes of a cluster on this host and waits. Ctrl-C ends them and removes their files.\n\n")

@@ -32,7 +32,7 @@ func proxyTool(p process) int {
 	flags.SetOutput(p.err)
 	flags.IntVar(&t.port, "port", 7000,
 		"the first port; the others are the next ones, and 10000 more for the nodes' buses")
-	flags.StringVar(&t.parent, "dir", os.TempDir(), "the `folder` in which all files are, in one of their own")
+	flags.StringVar(&t.parent, "dir", os.TempDir(), "the `folder` that gets a new folder with all files")
 	flags.StringVar(&t.pidFile, "pidfile", "", "a `file` that has the process ID while the demo runs")
 	flags.StringVar(&t.store, "store", "auto", "etcd, folder, or auto: etcd if it is installed")
 	flags.Usage = func() {

@@ -33,7 +33,7 @@ func rdbTool(p process) int {
 	flags.IntVar(&o.top, "top", 20, "how many prefixes and largest keys to show")
 	flags.StringVar(&o.separator, "separator", ":", "what ends a prefix of a key")
 	flags.IntVar(&o.depth, "depth", 1, "how many separators a prefix has at most")
-	flags.StringVar(&o.from.user, "user", "", "of a server: whom to be there")
+	flags.StringVar(&o.from.user, "user", "", "of a server: the user to log in as")
 	flags.StringVar(&o.from.password, "pass", os.Getenv("REDISCLI_AUTH"),
 		"of a server: the password; better in the environment, as REDISCLI_AUTH")
 	flags.BoolVar(&o.from.tls, "tls", false, "of a server: speak TLS")

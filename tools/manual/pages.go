@@ -121,7 +121,7 @@ func proxyPage() string {
 
 // dashboardPage returns spindle-dashboard(1).
 func dashboardPage() string {
-	p := newPage("spindle-dashboard", 1, "runs the shards behind proxies")
+	p := newPage("spindle-dashboard", 1, "runs the shards of proxies")
 	p.section("SYNOPSIS")
 	p.WriteString("\\fBspindle\\-dashboard\\fR [FILE] [\\-\\-DIRECTIVE VALUE ...]\n.br\n")
 	p.WriteString("\\fBspindle\\fR \\-\\-dashboard [FILE] [\\-\\-DIRECTIVE VALUE ...]\n")

@@ -42,7 +42,7 @@ func Dead(root string, packages map[string]*Package) (dead []string, excused int
 	for lines := bufio.NewScanner(&out); lines.Scan(); {
 		m := unreachable.FindStringSubmatch(lines.Text())
 		if m == nil {
-			return nil, 0, fmt.Errorf("deadcode says %q, which nobody understands here", lines.Text())
+			return nil, 0, fmt.Errorf("deadcode says %q, which this check does not know", lines.Text())
 		}
 		line, err := strconv.Atoi(m[2])
 		if err != nil {

@@ -1,12 +1,15 @@
 package tidy
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -49,8 +52,14 @@ type Finding struct {
 	Text string
 }
 
+// theirs are the parts of messages of Redis that have a mark. The last one is of a mark's own pattern.
+var theirs = []string{
+	"nobody is serving its slots", "somebody is sending POST", "behind master", "(is|was|has been|came)",
+}
+
 // PlainWords returns the sentences in the comments below root that break a rule about words. It leaves out directives
-// and indented text, which is pictures and code.
+// and indented text, which is pictures and code. It also returns each message with a mark: a literal of three words or
+// more outside tests.
 func PlainWords(root string) (findings []Finding, err error) {
 	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
@@ -89,7 +98,28 @@ func plainFile(root, file string) (findings []Finding, err error) {
 			}
 		}
 	}
+	if strings.HasSuffix(file, "_test.go") {
+		return findings, nil
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			text, _ := strconv.Unquote(literal.Value)
+			if why := unplainMessage(text); why != "" {
+				findings = append(findings, Finding{filepath.ToSlash(short), files.Position(literal.Pos()).Line, why, text})
+			}
+		}
+		return true
+	})
 	return findings, nil
+}
+
+// unplainMessage returns the mark of a text that people may read, or "".
+func unplainMessage(text string) string {
+	isTheirs := func(part string) bool { return strings.Contains(text, part) }
+	if len(strings.Fields(text)) < 3 || slices.ContainsFunc(theirs, isTheirs) {
+		return ""
+	}
+	return marked(text)
 }
 
 // unplain returns the rule that a sentence breaks, or "".

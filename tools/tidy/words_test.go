@@ -46,3 +46,18 @@ func TestSentencesThatAreNotPlain(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesThatAreNotPlain(t *testing.T) {
+	for text, marked := range map[string]bool{
+		"nobody asks for it":                         true,
+		"a loop of its own":                          true,
+		"no client asks for it":                      false,
+		"behind":                                     false,
+		"offset 9 behind master, lag=2":              false,
+		"The file continues behind this value's end": true,
+	} {
+		if got := unplainMessage(text); (got != "") != marked {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

@@ -30,7 +30,7 @@ var (
 	errThreshold    = &protocol.Error{Code: "ERR",
 		Text: "argument must be a memory value bigger than 1 and smaller than 4gb"}
 	errNoEviction = &protocol.Error{Code: "ERR", Text: "maxmemory-clients is disabled."}
-	errNotHere    = &protocol.Error{Code: "ERR", Text: "This server has nothing behind that DEBUG subcommand"}
+	errNotHere    = &protocol.Error{Code: "ERR", Text: "This server has nothing for that DEBUG subcommand"}
 	errNoCluster  = &protocol.Error{Code: "ERR", Text: "Debug option only available for cluster mode enabled setup!"}
 )
 

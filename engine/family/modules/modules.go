@@ -165,7 +165,7 @@ func help(c *command.Context) error {
 		"LOADEX <path> [CONFIG <name> <value> ...] [ARGS <arg> ...]",
 		"    Load a shared library with settings and arguments. None can be loaded here.",
 		"UNLOAD <name>",
-		"    Unload a module. Those that are built in have types of their own, and stay.",
+		"    Unload a module. Those that are built in have their own types, and stay.",
 	)
 	return nil
 }

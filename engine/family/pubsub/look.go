@@ -66,9 +66,9 @@ func (h *Hub) counts(c *command.Context, k Kind) error {
 func help(c *command.Context) error {
 	command.Help(c,
 		"CHANNELS [<pattern>]",
-		"    Channels that somebody is subscribed to, or those that fit the pattern.",
+		"    Channels that clients are subscribed to, or those that fit the pattern.",
 		"NUMPAT",
-		"    How many patterns somebody is subscribed to.",
+		"    How many patterns clients are subscribed to.",
 		"NUMSUB [<channel> ...]",
 		"    How many clients are subscribed to each channel, patterns aside.",
 		"SHARDCHANNELS [<pattern>]",
