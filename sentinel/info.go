@@ -187,6 +187,10 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 	default:
 		i.synced = false
 	}
+	if i.kind == replica && i.primary.acks > 0 && i.saysPrimary && r.history != i.reported {
+		i.roleSince = m.now // it may have been a replica since the last INFO: each promotion renames the history
+	}
+	i.reported = r.history
 	if says := r.role == "master"; says != i.saysPrimary {
 		i.saysPrimary, i.roleSince, i.hold.sentAt = says, m.now, 0
 		word, role := "-role-change", "slave"
@@ -343,10 +347,14 @@ func (m *Machine) checkFollowing(i *Instance) {
 
 // mayCorrect reports whether this Sentinel may make i a replica of its primary again. i has been something else since
 // then, and that must have lasted wait ms. If replies of the primary wait for replicas, most Sentinels must have said
-// hello lately. A Sentinel that hears too few may have missed a failover, whose new primary confirms writes.
+// hello lately. A Sentinel that hears too few may have missed a failover, whose new primary confirms writes. Nor may
+// the primary have become a replica meanwhile: two servers that follow each other have no primary.
 func (m *Machine) mayCorrect(i *Instance, since, wait int64) bool {
 	p := i.primary
 	if p.acks > 0 {
+		if m.now-p.infoAt > 3*hurriedMs {
+			return false
+		}
 		heard := 1
 		for _, s := range p.sentinels.list {
 			if m.now-s.heard < 3*m.publish {

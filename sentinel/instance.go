@@ -72,6 +72,7 @@ type Instance struct {
 	saysPrimary bool // its last INFO has the role of a primary
 	roleSince   int64
 	history     string // the replication id of its data; a primary's is that of its last INFO as a primary
+	reported    string // the replication id of its last INFO
 
 	// These fields are a replica's, from its INFO.
 	linkDown       int64 // ms

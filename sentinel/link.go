@@ -33,6 +33,9 @@ type link struct {
 // pendingMax is how many replies may be outstanding for each owner of a link. Beyond it no PING, INFO or hello is sent.
 const pendingMax = 100
 
+// hurriedMs is the period of INFO to a server on which a decision waits.
+const hurriedMs = 1000
+
 // A Wire is one connection of a link.
 type Wire struct {
 	link       *link
@@ -254,10 +257,11 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	info := m.info
 	if i.kind == replica && (i.primary.is(objectivelyDown|failingOver) || i.linkDown != 0 ||
 		i.primary.acks > 0 && (!i.synced || i.infoOf < l.commandsAt)) {
-		info = min(info, 1000)
+		info = min(info, hurriedMs)
 	}
-	if i.kind == primary && i.acks > 0 && i.infoOf < l.commandsAt { // it may have restarted with another history
-		info = min(info, 1000)
+	// A primary may have restarted with another history, or have become a replica of one that shall be its replica.
+	if i.kind == primary && i.acks > 0 && (i.infoOf < l.commandsAt || m.hasStray(i)) {
+		info = min(info, hurriedMs)
 	}
 	if i.kind != other && (i.infoAt == 0 || m.now-i.infoAt > info) {
 		m.request(i, toInfo, "INFO")
@@ -269,6 +273,13 @@ func (m *Machine) sendPeriodic(i *Instance) {
 	if m.now-i.published > m.publish {
 		m.sendHello(i)
 	}
+}
+
+// hasStray reports whether one of a primary's replicas is up, and is a primary, or follows another server.
+func (m *Machine) hasStray(p *Instance) bool {
+	return slices.ContainsFunc(p.replicas.list, func(r *Instance) bool {
+		return !r.is(subjectivelyDown) && (r.saysPrimary || r.primaryHost != "" && !m.follows(r, p.at))
+	})
 }
 
 // sendHello sends this Sentinel's hello to an instance, and so to every Sentinel that is subscribed there.

@@ -530,6 +530,55 @@ func TestSentinelThatHearsTooFew(t *testing.T) {
 	}
 }
 
+// TestStray: a server that should be a replica is a primary for long, so a Sentinel makes it one. If replies wait for
+// replicas, there are two exceptions. A failover may have promoted the server once more, or the real primary may have
+// become a replica since its last INFO. It is asked often.
+func TestStray(t *testing.T) {
+	for acks := range 2 {
+		for name, x := range map[string]struct {
+			history  string // of the server, in its second INFO
+			answers  bool   // the real primary has sent another INFO by then
+			corrects bool
+		}{
+			"all is as before":          {"1", true, true},
+			"it is promoted once more":  {"2", true, acks == 0},
+			"the primary is not heard":  {"1", false, acks == 0},
+			"neither of them is as was": {"2", false, acks == 0},
+		} {
+			m := newTestMachine(t, Directive{"known-replica", "m", "10.0.0.2", "1"})
+			p, asked := m.primaries.list[0], 0
+			ofPrimary := fmt.Sprintf("role:master\r\nack_replicas_wanted:%d\r\n", acks)
+			stray := func(history string) string {
+				return "role:master\r\nmaster_replid:" + strings.Repeat(history, 40) + "\r\n"
+			}
+			m.pass(6_000, "PONG", func(i *Instance) string {
+				if i == p {
+					asked++
+					return ofPrimary
+				}
+				return stray("1")
+			})
+			if often := asked > 3; often != (acks > 0) {
+				t.Errorf("with %d replicas to wait for, the primary was asked %d times", acks, asked)
+			}
+			m.Machine.now += 12_000
+			if x.answers {
+				m.learn(p, parseReport(ofPrimary), m.Machine.now)
+			}
+			m.learn(p.replicas.list[0], parseReport(stray(x.history)), m.Machine.now)
+			if m.has("+convert-to-slave") != x.corrects {
+				t.Errorf("with %d replicas to wait for, %s: %v", acks, name, m.q.events)
+			}
+			m.Machine.now += 9_000
+			m.learn(p, parseReport(ofPrimary), m.Machine.now)
+			m.learn(p.replicas.list[0], parseReport(stray(x.history)), m.Machine.now)
+			if !m.has("+convert-to-slave") {
+				t.Errorf("with %d replicas to wait for, %s, later: %v", acks, name, m.q.events)
+			}
+		}
+	}
+}
+
 // TestPrimaryFollowsItsReplica: the replies of a primary wait for its replica. They have changed roles, and the replica
 // was restarted since, so it does not count as complete. It is promoted once the old primary has its data, or else the
 // group would stay without a primary.
