@@ -300,7 +300,7 @@ func (s *Commands) reset(c *command.Context) error {
 	n := int64(0)
 	for _, p := range m.primaries.list {
 		if matches(string(c.Args[2]), p.name) {
-			m.reset(p, false)
+			m.relearn(p)
 			m.emit(logging.LevelWarning, "+reset-master", p, "")
 			n++
 		}

@@ -2,6 +2,7 @@ package sentinel
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -287,7 +288,7 @@ func TestEndOfHoldArrives(t *testing.T) {
 			l.slow.link.hangUp(l.slow.link.commands)
 			l.abort(l.p, "-failover-abort-no-good-slave")
 		},
-		"reset": func(l *livePrimary) { l.reset(l.p, false) },
+		"reset": func(l *livePrimary) { l.relearn(l.p) },
 	} {
 		l := newLivePrimary(t)
 		l.run(15_000)
@@ -298,6 +299,78 @@ func TestEndOfHoldArrives(t *testing.T) {
 		if _, off := l.requests(); off-before < 2 {
 			t.Errorf("%s: %d of 2 replicas are asked to confirm again", name, off-before)
 		}
+	}
+}
+
+// TestResetWaitsForTheNextINFO: a Sentinel gets SENTINEL RESET. If replies of the primary wait for replicas, it forgets
+// only those that the primary's next INFO does not name. If that comes late, it forgets none. If replies do not
+// wait, it forgets all at once.
+func TestResetWaitsForTheNextINFO(t *testing.T) {
+	for name, x := range map[string]struct {
+		acks, silentMs int
+		atOnce, later  string // the replicas that are known
+	}{
+		"replies wait":       {1, 0, "[10.0.0.2:1 10.0.0.3:1]", "[10.0.0.3:1]"},
+		"the INFO is late":   {1, 8_000, "[10.0.0.2:1 10.0.0.3:1]", "[10.0.0.2:1 10.0.0.3:1]"},
+		"replies do not":     {0, 0, "[]", "[10.0.0.3:1]"},
+		"nor, and it's late": {0, 8_000, "[]", "[10.0.0.3:1]"},
+	} {
+		l := newLivePrimary(t)
+		silent := false
+		info := func(i *Instance) string {
+			switch {
+			case i == l.p && silent:
+				return ""
+			case i == l.p:
+				text := strings.Replace(l.info(i), "wanted:1", "wanted:"+strconv.Itoa(x.acks), 1)
+				return strings.Replace(text, "slave0:ip=10.0.0.2,port=1,", "", 1)
+			}
+			return l.info(i)
+		}
+		known := func() string {
+			var names []string
+			for _, r := range l.p.replicas.list {
+				names = append(names, r.name)
+			}
+			return fmt.Sprint(names)
+		}
+		l.pass(15_000, "PONG", info)
+		if l.relearn(l.p); known() != x.atOnce {
+			t.Errorf("%s: at once it knows %s, want %s", name, known(), x.atOnce)
+		}
+		silent = true
+		l.pass(int64(x.silentMs), "PONG", info)
+		silent = false
+		l.pass(15_000, "PONG", info)
+		if known() != x.later {
+			t.Errorf("%s: later it knows %s, want %s", name, known(), x.later)
+		}
+		const why = "SENTINEL RESET of m has forgotten no replica: its primary did not answer within 5 s"
+		if warned := slices.Contains(l.q.logged, why); warned != (x.atOnce == x.later) {
+			t.Errorf("%s: the log is %q", name, l.q.logged)
+		}
+	}
+}
+
+// TestResetKeepsThePromotion: a Sentinel gets SENTINEL RESET when its failover has promoted a replica. If replies wait
+// for replicas, that one is the primary then. Its epoch is the newest, so no other Sentinel would correct the address.
+func TestResetKeepsThePromotion(t *testing.T) {
+	l := newLivePrimary(t)
+	l.run(15_000)
+	l.p.flags |= failingOver
+	l.p.chosen = l.slow
+	l.p.failoverEpoch = 1
+	l.promotionSeen(l.p, l.slow)
+	if l.relearn(l.p); l.p.at.ip != "10.0.0.2" || l.p.configEpoch != 1 || l.p.is(failingOver) {
+		t.Errorf("the primary is at %s in epoch %d; %v", l.p.at.ip, l.p.configEpoch, l.q.events)
+	}
+	// Another failover follows at once. The INFO of its primary, which names no replica yet, is not the awaited one.
+	if err := l.changeAddress(l.p, "10.0.0.3", 1); err != nil {
+		t.Fatal(err)
+	}
+	l.learn(l.p, parseReport("role:master\r\nack_replicas_wanted:1\r\n"), l.Machine.now)
+	if n := l.p.replicas.len(); n != 2 {
+		t.Errorf("%d replicas are known", n)
 	}
 }
 

@@ -177,6 +177,9 @@ func (m *Machine) learn(i *Instance, r report, came int64) {
 		for _, at := range r.replicas {
 			m.learnReplica(i, at)
 		}
+		if i.resetAt != 0 && came >= i.resetAt && r.role == "master" {
+			m.forgetUnnamed(i, r)
+		}
 	}
 	i.linkDown, i.uptime = r.linkDown, r.uptime
 	switch {

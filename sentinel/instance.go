@@ -92,9 +92,10 @@ type Instance struct {
 	// These fields are a primary's.
 	sentinels, replicas table
 	quorum              int64
-	acks                int  // how many replicas its replies wait for, by its last INFO
-	ackers              int  // its replicas in that INFO
-	unsaved             bool // these, or which replicas have all data, could not be written to disk
+	acks                int   // how many replicas its replies wait for, by its last INFO
+	ackers              int   // its replicas in that INFO
+	resetAt             int64 // the SENTINEL RESET that waits for its INFO; 0: none
+	unsaved             bool  // these, or which replicas have all data, could not be written to disk
 	parallel            int64
 	user, password      string
 	renamed             []rename
@@ -262,9 +263,55 @@ func (m *Machine) reset(p *Instance, keepSentinels bool) {
 	}
 	p.link.close()
 	p.flags, p.leader, p.state, p.stateSince, p.failoverStart, p.chosen = 0, "", failoverNone, 0, 0, nil
-	p.runID, p.primaryHost = "", ""
+	p.runID, p.primaryHost, p.resetAt = "", "", 0
 	p.link.revive(m.now)
 	p.roleSince, p.saysPrimary = m.now, true
+}
+
+// relearn runs SENTINEL RESET: it forgets what was learned about a primary, which is then learned again.
+//
+// If replies of the primary wait for replicas, its replicas stay until its next INFO. Then those that it does not name
+// are forgotten. Until then the primary or a replica's link could fail, and a failover must know the replicas that may
+// have confirmed writes. A server that a failover has promoted first becomes the primary. Otherwise the old address
+// would have the new epoch, and the new primary would be made a replica again.
+func (m *Machine) relearn(p *Instance) {
+	if p.acks == 0 {
+		m.reset(p, false)
+		return
+	}
+	if p.is(failingOver) && p.state >= reconfReplicas && p.chosen != nil {
+		m.switchToPromoted(p)
+	}
+	known := p.replicas
+	p.replicas = table{}
+	m.reset(p, false)
+	p.replicas, p.resetAt = known, m.now
+	for _, r := range known.list {
+		r.flags &^= promoted | reconfSent | reconfUnderWay | reconfDone
+	}
+}
+
+// forgetUnnamed ends a SENTINEL RESET of a primary whose replies wait for replicas. It forgets the replicas that the
+// primary's INFO does not name. If the INFO comes late, a replica may have lost its link meanwhile. Then all stay.
+func (m *Machine) forgetUnnamed(p *Instance, r report) {
+	late := m.now-p.resetAt > 5*hurriedMs
+	if p.resetAt = 0; late || p.is(subjectivelyDown|failingOver) {
+		m.warn("SENTINEL RESET of %s has forgotten no replica: its primary did not answer within %d s", p.name,
+			5*hurriedMs/1000)
+		return
+	}
+	named := map[*Instance]bool{}
+	for _, at := range r.replicas {
+		if to, err := m.address(at.host, at.port, false); err == nil {
+			named[p.replicas.find(m.shownWithPort(to))] = true
+		}
+	}
+	for _, known := range p.replicas.each() {
+		if !named[known] {
+			m.release(known)
+		}
+	}
+	_ = m.save() // save logs the error
 }
 
 // changeAddress switches a primary to another server. The primary's old address becomes one of its replicas.

@@ -186,8 +186,8 @@ func (d *Dashboard) forgetAt(ctx context.Context, m *model, master string) error
 // forgetReplicaAt has every Sentinel of the product forget a server that has left a group. It would be made a replica
 // again. While it counts as one, it may also prevent failovers of a primary whose replies wait for replicas.
 //
-// Sentinels forget all replicas, and learn again those that the primary names. So the primary must be well, and all its
-// other replicas must have their links: one that has none may have confirmed writes. The Sentinels also forget each
+// Sentinels then know only the replicas that the primary names. So the primary must be well, and all its other replicas
+// must have their links: one that has none may have confirmed writes. The Sentinels also forget each
 // other. They hear of each other within two seconds, and meanwhile none of them can be elected by less than the quorum.
 func (d *Dashboard) forgetReplicaAt(ctx context.Context, m *model, g *store.Group, server string) error {
 	if m.sentinels == nil {
