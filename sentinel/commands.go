@@ -272,7 +272,7 @@ func (s *Commands) addPrimary(c *command.Context, name, host string, port, quoru
 	if _, ok := m.ipOf(host); !ok {
 		return errBadHost
 	}
-	p, err := m.create(primary, name, host, int(port), quorum, nil)
+	p, err := m.monitor(name, host, int(port), quorum)
 	if err != nil {
 		return errReply(err)
 	}

@@ -208,6 +208,16 @@ func (m *Machine) create(k kind, name, host string, port int, quorum int64, p *I
 	return i, nil
 }
 
+// monitor adds a primary while the Sentinel runs. It may have been watched before under this name, with a vote in the
+// present epoch. So this Sentinel votes only in later epochs.
+func (m *Machine) monitor(name, host string, port int, quorum int64) (*Instance, error) {
+	p, err := m.create(primary, name, host, port, quorum, nil)
+	if err == nil {
+		p.leaderEpoch = m.epoch
+	}
+	return p, err
+}
+
 // release removes an instance, with everything that belongs to it.
 func (m *Machine) release(i *Instance) {
 	for _, s := range i.sentinels.each() {

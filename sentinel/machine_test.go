@@ -904,3 +904,25 @@ func TestNewerConfigurationEndsFailover(t *testing.T) {
 		t.Errorf("the primary is at %s in epoch %d, failing over: %v", at.ip, p.configEpoch, p.is(failingOver))
 	}
 }
+
+// TestVoteAfterMonitor: a Sentinel forgets a primary for which it has voted, and watches it again. It does not vote
+// twice in that epoch.
+func TestVoteAfterMonitor(t *testing.T) {
+	m, _ := watching(t)
+	one, two := strings.Repeat("1", 40), strings.Repeat("2", 40)
+	p := m.primaries.list[0]
+	if leader, epoch := m.vote(p, 5, one); leader != one || epoch != 5 {
+		t.Fatalf("the vote is for %q in %d", leader, epoch)
+	}
+	m.release(p)
+	p, err := m.monitor("m", "10.0.0.1", 6379, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leader, _ := m.vote(p, 5, two); leader != "" {
+		t.Errorf("it votes for %q too", leader)
+	}
+	if leader, epoch := m.vote(p, 6, two); leader != two || epoch != 6 {
+		t.Errorf("in the next epoch the vote is for %q in %d", leader, epoch)
+	}
+}
