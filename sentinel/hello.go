@@ -84,10 +84,19 @@ func (m *Machine) greeted(p *Instance, h hello) {
 	if s == nil {
 		return
 	}
-	if p.configEpoch < h.configEpoch {
+	if p.configEpoch < h.configEpoch || p.acks > 0 && m.yields(p, h) {
 		m.follow(p, s, h)
 	}
 	s.heard = m.now
+}
+
+// yields reports whether an address of the same epoch wins, because it is the greater one. A failover that an operator
+// has asked for needs no votes, so another one may have the same epoch. The Sentinels would disagree until the next
+// failover, and make each of the two primaries a replica of the other one.
+func (m *Machine) yields(p *Instance, h hello) bool {
+	at, err := m.address(h.primaryHost, h.primaryPort, false)
+	return err == nil && p.configEpoch == h.configEpoch && h.configEpoch > 0 &&
+		m.shownWithPort(at) > m.shownWithPort(p.current())
 }
 
 // sentinelsMax bounds how many Sentinels hellos can add.

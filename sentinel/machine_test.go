@@ -905,6 +905,24 @@ func TestNewerConfigurationEndsFailover(t *testing.T) {
 	}
 }
 
+// TestTwoAddressesOfOneEpoch: two Sentinels have failed over at once, because operators have asked for it. If replies
+// wait for replicas, the greater address wins, so that they agree. In Redis they disagree until the next failover.
+func TestTwoAddressesOfOneEpoch(t *testing.T) {
+	for _, x := range []struct {
+		acks int
+		host string
+		want string
+	}{{1, "10.0.0.2", "10.0.0.2"}, {1, "10.0.0.0", "10.0.0.1"}, {0, "10.0.0.2", "10.0.0.1"}} {
+		b := newTestMachine(t, Directive{"config-epoch", "m", "2"}, Directive{"known-acks", "m", fmt.Sprint(x.acks), "1",
+			"?"})
+		p := b.primaries.list[0]
+		b.Hello(fmt.Sprintf("10.0.0.9,26379,%040d,2,m,%s,6379,2", 9, x.host), b.now)
+		if p.at.ip != x.want || p.configEpoch != 2 {
+			t.Errorf("%+v: the primary is at %s in epoch %d", x, p.at.ip, p.configEpoch)
+		}
+	}
+}
+
 // TestVoteAfterMonitor: a Sentinel forgets a primary for which it has voted, and watches it again. It does not vote
 // twice in that epoch.
 func TestVoteAfterMonitor(t *testing.T) {
