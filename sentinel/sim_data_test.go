@@ -15,11 +15,12 @@ import (
 
 // An ackServer is a server with data, which are the numbers of writes.
 type ackServer struct {
-	sim     *ackSim
-	host    *simnet.Host
-	runID   string
-	follows string   // a host; "": it is a primary. It survives a crash, and so does log.
-	log     []uint64 // its length is the offset
+	sim      *ackSim
+	host     *simnet.Host
+	runID    string
+	priority int64
+	follows  string   // a host; "": it is a primary. It survives a crash, and so does log.
+	log      []uint64 // its length is the offset
 
 	history, before string
 	until           int  // the offset at which before ended
@@ -94,6 +95,9 @@ func (s *ackServer) beat() {
 	for holder, until := range s.holds { // a hold that ends while the server is cut off is a case of doc/acks.md
 		if s.sim.calmAt != 0 && now >= max(until, s.sim.calmAt+30_000) {
 			delete(s.holds, holder)
+			if s.follows != "" {
+				s.sim.late++
+			}
 		}
 	}
 	if s.follows == "" {
@@ -338,8 +342,8 @@ func (s *ackServer) info() string {
 		if s.copying {
 			copying = 1
 		}
-		fmt.Fprintf(&b, "slave_repl_offset:%d\r\nslave_priority:100\r\nreplica_announced:1\r\nmaster_sync_in_progress:%d\r\n",
-			len(s.log), copying)
+		fmt.Fprintf(&b, "slave_repl_offset:%d\r\nslave_priority:%d\r\nreplica_announced:1\r\nmaster_sync_in_progress:%d\r\n",
+			len(s.log), s.priority, copying)
 	}
 	fmt.Fprintf(&b, "master_replid:%s\r\nmaster_replid2:%s\r\nsecond_repl_offset:%d\r\n", s.history, s.before, s.until+1)
 	return b.String()

@@ -275,9 +275,10 @@ type sim struct {
 	hash      uint64
 	failovers int
 
-	leaders map[uint64]string    // elected Sentinels, by epoch
-	votes   map[[2]string]string // votes, by Sentinel and epoch
-	address map[uint64]string    // the configured address, by epoch
+	leaders   map[uint64]string    // elected Sentinels, by epoch
+	votes     map[[2]string]string // votes, by Sentinel and epoch
+	address   map[uint64]string    // the configured address, by epoch
+	unelected map[uint64]bool      // epochs without an election: an operator's command gives them
 }
 
 func (s *sim) fail(format string, args ...any) {
@@ -290,7 +291,7 @@ func (s *sim) fail(format string, args ...any) {
 func newSim(seed uint64, sentinels, servers int, forgets bool) *sim {
 	s := &sim{
 		net: simnet.New(seed, 1_700_000_000_000), leaders: map[uint64]string{},
-		votes: map[[2]string]string{}, address: map[uint64]string{},
+		votes: map[[2]string]string{}, address: map[uint64]string{}, unelected: map[uint64]bool{},
 	}
 	for i := range servers {
 		server := &simServer{sim: s, host: s.net.Host(fmt.Sprintf("10.0.0.%d", i+1))}
@@ -324,7 +325,12 @@ func (s *sim) heard(w *simHost, event, text string) {
 	switch event {
 	case "+elected-leader":
 		p := m.primaries.find("m")
-		if who, taken := s.leaders[p.failoverEpoch]; taken && who != m.id {
+		who, taken := s.leaders[p.failoverEpoch]
+		switch {
+		case p.is(forced):
+			s.unelected[p.failoverEpoch] = true
+			return
+		case taken && who != m.id:
 			s.fail("epoch %d has two leaders, %s and %s", p.failoverEpoch, who, m.id)
 		}
 		s.leaders[p.failoverEpoch] = m.id
@@ -339,12 +345,12 @@ func (s *sim) heard(w *simHost, event, text string) {
 	}
 }
 
-// check checks, over all Sentinels, that the configuration of one epoch has one address.
+// check checks, over all Sentinels, that the configuration of an epoch with an election has one address.
 func (s *sim) check() {
 	for _, w := range s.sentinels {
 		p := w.machine.primaries.find("m")
 		at := p.current().ip
-		if before, known := s.address[p.configEpoch]; known && before != at {
+		if before, known := s.address[p.configEpoch]; known && before != at && !s.unelected[p.configEpoch] {
 			s.fail("the configuration of epoch %d is %s and %s", p.configEpoch, before, at)
 		}
 		s.address[p.configEpoch] = at
