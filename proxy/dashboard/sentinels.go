@@ -193,6 +193,9 @@ func (d *Dashboard) forgetReplicaAt(ctx context.Context, m *model, g *store.Grou
 	if m.sentinels == nil {
 		return nil
 	}
+	if d.dialer.look(ctx, g.Primary).Role != "primary" { // a failover has replaced it, and the store is behind
+		return fmt.Errorf("%s is no primary", g.Primary)
+	}
 	for _, s := range g.Servers {
 		if s.Address != g.Primary && d.dialer.look(ctx, s.Address).Link != "up" {
 			return fmt.Errorf("replica %s has no link", s.Address)

@@ -98,9 +98,10 @@ func TestSentinelsFollowTheStore(t *testing.T) {
 }
 
 // TestSentinelsForgetARemovedServer: a server is removed from a group. Sentinels forget it once the primary names it no
-// more. They keep all replicas while another one has no link, or while one of them sees the primary down.
+// more. They keep all replicas while another one has no link, or while one of them sees the primary down. They also do
+// after a failover that the store does not show yet.
 func TestSentinelsForgetARemovedServer(t *testing.T) {
-	link := "up"
+	link, role := "up", "master"
 	var flags [2]string
 	var named atomic.Int32 // for how many more INFOs the primary names the server that has left
 	var removed *fakeServer
@@ -109,7 +110,7 @@ func TestSentinelsForgetARemovedServer(t *testing.T) {
 			return ""
 		}
 		host, port, _ := net.SplitHostPort(removed.address)
-		return bulk("role:master\r\nslave0:ip=" + host + ",port=" + port + ",state=online\r\n")
+		return bulk("role:" + role + "\r\nslave0:ip=" + host + ",port=" + port + ",state=online\r\n")
 	})
 	other := fake(t, func(_ *fakeServer, words []string) string {
 		if words[0] != "INFO" {
@@ -118,18 +119,24 @@ func TestSentinelsForgetARemovedServer(t *testing.T) {
 		return bulk("role:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:1\r\nmaster_link_status:" + link + "\r\n")
 	})
 	for _, c := range []struct {
-		name, link string
-		flags      [2]string
-		code       string
-		resets     [2]int
+		name, link, role string
+		flags            [2]string
+		code             string
+		resets           [2]int
 	}{
-		{"all is well", "up", [2]string{"master", "master"}, "ok", [2]int{1, 1}},
-		{"another replica has no link", "down", [2]string{"master", "master"}, "failed", [2]int{0, 0}},
-		{"one sees the primary down", "up", [2]string{"master", "s_down,master"}, "failed", [2]int{1, 0}},
+		{"all is well", "up", "master", [2]string{"master", "master"}, "ok", [2]int{1, 1}},
+		{"another replica has no link", "down", "master", [2]string{"master", "master"}, "failed", [2]int{0, 0}},
+		{"one sees the primary down", "up", "master", [2]string{"master", "s_down,master"}, "failed", [2]int{1, 0}},
+		{"a failover has replaced the primary", "up", "slave", [2]string{"master", "master"}, "failed", [2]int{0, 0}},
 	} {
-		link, flags = c.link, c.flags
+		link, role, flags = c.link, c.role, c.flags
 		d := begin(t, patient)
-		removed = fake(t, primaryOnly)
+		removed = fake(t, func(_ *fakeServer, words []string) string {
+			if words[0] != "INFO" || role == "master" {
+				return ""
+			}
+			return bulk("role:slave\r\nmaster_host:10.0.0.9\r\nmaster_port:1\r\nmaster_link_status:up\r\n")
+		})
 		sentinels := make([]*fakeServer, 2)
 		for i := range sentinels {
 			sentinels[i] = fake(t, func(_ *fakeServer, words []string) string {
