@@ -259,7 +259,7 @@ func (m *Machine) sendPeriodic(i *Instance) {
 		i.primary.acks > 0 && (!i.synced || i.infoOf < l.commandsAt)) {
 		info = min(info, hurriedMs)
 	}
-	// A primary may have restarted with another history, or have become a replica of one that shall be its replica.
+	// A primary may have restarted with another history, or may follow one of its former replicas by now.
 	if i.kind == primary && i.acks > 0 && (i.infoOf < l.commandsAt || m.hasStray(i)) {
 		info = min(info, hurriedMs)
 	}

@@ -187,13 +187,13 @@ func (d *Dashboard) forgetAt(ctx context.Context, m *model, master string) error
 // again. While it counts as one, it may also prevent failovers of a primary whose replies wait for replicas.
 //
 // Sentinels then know only the replicas that the primary names. So the primary must be well, and all its other replicas
-// must have their links: one that has none may have confirmed writes. The Sentinels also forget each
-// other. They hear of each other within two seconds, and meanwhile none of them can be elected by less than the quorum.
+// must have their links: one that has none may have confirmed writes. The Sentinels also forget each other. They hear
+// of each other within two seconds, and meanwhile none of them can be elected by less than the quorum.
 func (d *Dashboard) forgetReplicaAt(ctx context.Context, m *model, g *store.Group, server string) error {
 	if m.sentinels == nil {
 		return nil
 	}
-	if d.dialer.look(ctx, g.Primary).Role != "primary" { // a failover has replaced it, and the store is behind
+	if d.dialer.look(ctx, g.Primary).Role != "primary" { // a failover that the store does not show
 		return fmt.Errorf("%s is no primary", g.Primary)
 	}
 	for _, s := range g.Servers {
