@@ -169,6 +169,33 @@ func TestLeaderCannotWrite(t *testing.T) {
 	}
 }
 
+// TestLatePromotion: a Sentinel is stopped while the chosen replica becomes a primary, for longer than the others
+// confirm nothing. The first INFO that it reads later does not end the failover, because they may have confirmed writes.
+func TestLatePromotion(t *testing.T) {
+	for late, want := range map[bool]failoverState{false: reconfReplicas, true: waitPromotion} {
+		l := newLivePrimary(t)
+		l.run(15_000)
+		l.startFailover(l.p)
+		l.p.flags |= forced
+		for range 100 {
+			if l.run(100); l.p.state == waitPromotion {
+				break
+			}
+		}
+		if late {
+			l.now += holdFor(l.p) + 1000
+			l.Machine.now = l.now
+		}
+		l.learn(l.p.chosen, parseReport("run_id:"+l.p.chosen.runID+"\r\nrole:master\r\n"), l.now)
+		if l.p.state != want {
+			t.Errorf("late %v: the state is %v, want %v", late, l.p.state, want)
+		}
+		if l.run(40_000); late && (l.p.is(failingOver) || l.p.at.ip != "10.0.0.1") {
+			t.Errorf("the failover continues to %s; %v", l.p.at.ip, l.q.events)
+		}
+	}
+}
+
 // TestReplicaThatCannotHold: a redis-server does not know the request to confirm nothing. It is promoted all the same.
 func TestReplicaThatCannotHold(t *testing.T) {
 	l := newLivePrimary(t)

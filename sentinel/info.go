@@ -317,7 +317,9 @@ func (i *Instance) stillSynced(r report) bool {
 func (m *Machine) replicaIsPrimary(i *Instance) {
 	p := i.primary
 	if i.is(promoted) && p.is(failingOver) && p.state == waitPromotion {
-		m.promotionSeen(p, i)
+		if p.acks == 0 || m.now-p.stateSince <= holdFor(p)/2 { // else the others may confirm writes again
+			m.promotionSeen(p, i)
+		}
 		return
 	}
 	if p.acks > 0 && p.is(failingOver) {
