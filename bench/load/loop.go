@@ -524,7 +524,7 @@ func (l *loop) count(now time.Duration) (err error) {
 		return err
 	}
 	l.countFrom = now
-	l.result.Began = time.Now().UnixNano()
+	l.result.Began = l.begin.Add(now).UnixNano()
 	if l.spec.Duration > 0 {
 		l.endAt = now + l.spec.Duration
 	}
