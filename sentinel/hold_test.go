@@ -170,7 +170,8 @@ func TestLeaderCannotWrite(t *testing.T) {
 }
 
 // TestLatePromotion: a Sentinel is stopped while the chosen replica becomes a primary, for longer than the others
-// confirm nothing. The first INFO that it reads later does not end the failover, because they may have confirmed writes.
+// confirm nothing. They may have confirmed writes by then. So the first INFO that it reads later does not end the
+// failover.
 func TestLatePromotion(t *testing.T) {
 	for late, want := range map[bool]failoverState{false: reconfReplicas, true: waitPromotion} {
 		l := newLivePrimary(t)
