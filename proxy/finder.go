@@ -9,6 +9,8 @@ type finder interface {
 	Current() *topology.Map
 	// OnChange calls f with the current map and with each later one. f must be short, and must not call the finder.
 	OnChange(f func(*topology.Map))
+	// BeforeChange calls f with the current map, and with each later one before it is the current one.
+	BeforeChange(f func(*topology.Map))
 	// Moved tells that a server has named another owner of a slot.
 	Moved(slot int, at string)
 	// Doubt tells that a server has answered CLUSTERDOWN. The shards are looked up soon, at other servers.

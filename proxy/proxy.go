@@ -107,9 +107,10 @@ func (p *Proxy) attach(r *reactor.Reactor) error {
 		_, isCluster := p.finder.(*topology.Finder)
 		h := newHub(p.workers[loops[0]], isCluster)
 		p.hub = h
+		// Before a worker sees a new shard, calls of functions wait for it (proxy.F1).
+		p.finder.BeforeChange(func(m *topology.Map) { p.libraries.note(p, m) })
 		p.finder.OnChange(func(m *topology.Map) {
 			p.moves.note(m)
-			p.libraries.note(p, m)
 			select {
 			case p.mapChanged <- struct{}{}:
 			default:

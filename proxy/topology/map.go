@@ -113,7 +113,8 @@ func (r *Replica) setLag(lag time.Duration, known bool) {
 type keeper struct {
 	current atomic.Pointer[Map]
 
-	mu        sync.Mutex // serializes changes and calls of listeners
+	mu        sync.Mutex // serializes changes and calls of both kinds of listeners
+	early     []func(*Map)
 	listeners []func(*Map)
 	ready     chan struct{} // closed with the first Map
 	closed    bool
@@ -141,6 +142,15 @@ func (k *keeper) OnChange(f func(*Map)) {
 	f(k.current.Load())
 }
 
+// BeforeChange calls f with the current Map, and with each later one before it is the current one. So no goroutine uses
+// a Map that f does not know. f must be short and must not call the Finder.
+func (k *keeper) BeforeChange(f func(*Map)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.early = append(k.early, f)
+	f(k.current.Load())
+}
+
 func (k *keeper) close() {
 	k.mu.Lock()
 	k.closed = true
@@ -151,6 +161,9 @@ func (k *keeper) close() {
 func (k *keeper) publish(m *Map) {
 	if k.closed {
 		return
+	}
+	for _, f := range k.early {
+		f(m)
 	}
 	before := k.current.Swap(m)
 	for _, f := range k.listeners {

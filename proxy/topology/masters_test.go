@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +116,8 @@ func TestStatic(t *testing.T) {
 	s := NewStatic(2)
 	var heard []uint64
 	s.OnChange(func(m *Map) { heard = append(heard, m.Version) })
+	var early []string
+	s.BeforeChange(func(m *Map) { early = append(early, fmt.Sprint(m.Version, " while ", s.Current().Version)) })
 	if m := s.Current(); len(m.Shards) > 0 || m.Slots() != 2 || m.Owner(1) != -1 {
 		t.Error("there are shards at first")
 	}
@@ -136,6 +139,9 @@ func TestStatic(t *testing.T) {
 	s.OnChange(func(m *Map) { heard = append(heard, m.Version) })
 	if fmt.Sprint(heard) != "[0 1 2 2]" || s.Current().Shard(1).Primary != "h:2" {
 		t.Errorf("heard %v", heard)
+	}
+	if want := []string{"0 while 0", "1 while 0", "2 while 1"}; !slices.Equal(early, want) {
+		t.Errorf("before changes: %q, want %q", early, want)
 	}
 	select {
 	case <-s.Ready():
