@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -45,14 +46,19 @@ func TestRequestsDoNotAllocate(t *testing.T) {
 			for range 100 {
 				round()
 			}
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			const rounds = 400
-			for range rounds {
-				round()
+			// On a busy host the loop seems idle at times and registers with the runtime's poller, which allocates. An
+			// allocation on the way of a request or of a gathered batch is in each lot of rounds, so the least counts.
+			const lots, rounds = 40, 10
+			each := math.Inf(1)
+			for range lots {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for range rounds {
+					round()
+				}
+				runtime.ReadMemStats(&after)
+				each = min(each, float64(after.Mallocs-before.Mallocs)/(rounds*float64(len(fds))*3))
 			}
-			runtime.ReadMemStats(&after)
-			each := float64(after.Mallocs-before.Mallocs) / (rounds * float64(len(fds)) * 3)
 			t.Logf("%.4f allocations a request", each)
 			if each > 0.002 {
 				t.Errorf("%.4f allocations a request", each)
