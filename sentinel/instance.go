@@ -306,8 +306,8 @@ func (m *Machine) relearn(p *Instance) {
 func (m *Machine) forgetUnnamed(p *Instance, r report) {
 	late := m.now-p.resetAt > 5*hurriedMs
 	if p.resetAt = 0; late || p.is(subjectivelyDown|failingOver) {
-		m.warn("SENTINEL RESET of %s has forgotten no replica: its primary did not answer within %d s", p.name,
-			5*hurriedMs/1000)
+		m.warn("SENTINEL RESET of %s has forgotten no replica: its primary did not answer within %d s, or was failed over",
+			p.name, 5*hurriedMs/1000)
 		return
 	}
 	named := map[*Instance]bool{}
