@@ -236,6 +236,9 @@ func (s *site) limitFiles(pid int, size uint64) {
 func (s *site) suffer(f fault, longest time.Duration) {
 	s.t.Helper()
 	s.t.Logf("%s", f.name)
+	if s.plan.both { // a failover may have begun since the last fault, and a second one would have no primary
+		s.awaitWell()
+	}
 	before := s.primary()
 	end := f.begin(s, before)
 	testkit.Moment(s.rng, longest)

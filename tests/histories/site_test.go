@@ -208,9 +208,15 @@ func (s *site) whyNotWell() error {
 			if v, err := w.Ask("SENTINEL", "CKQUORUM", "m"); err != nil || !strings.HasPrefix(v.Text, "OK 3") {
 				return fmt.Errorf("CKQUORUM: %v, %w", v, err)
 			}
-			if s.plan.mixed && len(s.plan.more) > 0 { // only one replica can be promoted, and only if it is complete
+			if (s.plan.mixed || s.plan.both) && len(s.plan.more) > 0 { // a failover needs replicas that are complete
 				if err := s.knowsReplicas(w, address); err != nil {
 					return err
+				}
+			}
+			if s.plan.both { // just after a failover the old primary is missing for the next one
+				v, err := w.Ask("SENTINEL", "MASTER", "m")
+				if flags, _ := v.Get("flags"); err != nil || flags.Text != "master" {
+					return fmt.Errorf("the primary's flags are %s, %w", flags.Text, err)
 				}
 			}
 		}
