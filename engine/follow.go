@@ -28,24 +28,46 @@ func (c *Core) Dismiss(cl *client.Client) {
 }
 
 // Follow is Serve for the link to our primary. Keys past their deadline are valid until the primary removes them, and
-// no client reads the replies. applied runs after the last request, before anything else happens in the turn.
-func (c *Core) Follow(b *protocol.Batch, applied func()) {
-	c.inTurn(batchTurn, func() { c.follow(b.Session.(*client.Client), b, applied) })
+// no client reads the replies. applied runs after the last request, before anything else happens in the turn. If that
+// request lends the turn, Follow waits for its end, and applied runs there before the functions of Between. After Halt,
+// Follow may return false, and applied has not run.
+func (c *Core) Follow(b *protocol.Batch, applied func()) (ran bool) {
+	var ended chan struct{}
+	c.inTurn(batchTurn, func() { ended = c.follow(b.Session.(*client.Client), b, applied) })
+	if ended == nil {
+		return true
+	}
+	select {
+	case <-ended:
+		return true
+	case <-c.halted:
+		return false
+	}
 }
 
-// follow runs one of our primary's batches. Turn only.
-func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) {
+// follow runs one of our primary's batches. If its last request has lent the turn, ended is closed after applied has
+// run; else ended is nil. Turn only.
+func (c *Core) follow(cl *client.Client, b *protocol.Batch, applied func()) (ended chan struct{}) {
 	c.replyInto(cl, b.Reply)
 	cl.LastMs = c.nowMs
 	c.pushes.here = cl
 	c.Trusting(func() { c.run(cl, b) })
 	c.space.Again(nil) // the batch's bytes are lent
 	cl.Note()
-	applied()
+	if l := c.lent; l != nil && l.p.cl == cl {
+		ended = make(chan struct{})
+		l.applied = func() {
+			applied()
+			close(ended)
+		}
+	} else {
+		applied()
+	}
 	if c.nanos >= c.duties.at {
 		c.runDuties()
 	}
 	cl.TurnSeen = c.number
+	return ended
 }
 
 // SetReplica sets whether this server is a replica. A replica hides keys past their deadline until the primary removes

@@ -202,6 +202,9 @@ func (c *Core) over(l *lent) {
 	c.stack.slots = nil
 	c.acks.inner = false // a lent EXEC has passed noteAcks by
 	cl.Out = nil
+	if l.applied != nil {
+		l.applied()
+	}
 	c.runBefore()
 	c.done(cl, p.spec, p.args, ran{calls: 1, took: p.took + l.took, last: p.took + l.took, slot: c.stack.counted})
 	c.noteSizes(cl, p.spec, p.args, c.stack.counted, c.requestBytes(p.args), l.reply.Len())

@@ -467,29 +467,52 @@ func TestLendInExecOfAClientThatEndsItself(t *testing.T) {
 	}
 }
 
-// TestLendInExecOfThePrimary: our primary's stream continues while a command of its transaction has lent the turn. The
-// link's goroutine resets its reply outside the turn. So the transaction's later commands do not write into that reply.
+// TestLendInExecOfThePrimary: a command of our primary's transaction lends the turn. Follow returns when the transaction
+// has ended. applied runs once, after the effects were sent and before any function of Between. The batch's reply has
+// nothing of the transaction's later commands.
 func TestLendInExecOfThePrimary(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
 	var primary *client.Client
 	h.Do(func() { primary = h.Adopt(&fakeConn{}) })
-	follow := func(lines ...string) *protocol.Reply {
-		b := &protocol.Batch{Session: primary, Reply: &protocol.Reply{}}
-		for _, line := range lines {
-			b.Requests = append(b.Requests, protocol.Request{Args: bytes.Fields([]byte(line))})
+	b := &protocol.Batch{Session: primary, Reply: &protocol.Reply{}}
+	for _, line := range []string{"PING", "MULTI", "LONG k", "GET k", "EXEC"} {
+		b.Requests = append(b.Requests, protocol.Request{Args: bytes.Fields([]byte(line))})
+	}
+	var order []string
+	note := func(what string) func() {
+		return func() { order = append(order, what+" after "+strings.Trim(h.sink.take(), " .|")) }
+	}
+	ran := make(chan bool)
+	go func() { ran <- h.Follow(b, note("applied")) }()
+	eventually(t, "the lent command", func() bool { return h.Lent() })
+	h.Do(func() {
+		h.BeforeReply(note("before"))
+		if len(order) != 0 {
+			t.Errorf("%q before the end", order)
 		}
-		h.Follow(b, func() {})
-		return b.Reply
-	}
-	follow("MULTI", "LONG k", "GET k", "EXEC")
-	if !h.Lent() {
-		t.Fatal("the turn is not lent")
-	}
-	later := follow("PING")
+	})
 	end.Store(true)
-	eventually(t, "the transaction's end", func() bool { return !h.Lent() })
-	if said := text(later); said != "" {
-		t.Errorf("the transaction has written %q", said)
+	if !<-ran {
+		t.Error("Follow says that applied has not run")
+	}
+	want := []string{"applied after MULTI | 0:SET k v | 0:SET k v | EXEC", "before after "}
+	h.Do(func() { // the turn that has run applied is over
+		if !slices.Equal(order, want) {
+			t.Errorf("got %q, want %q", order, want)
+		}
+	})
+	if said, want := text(b.Reply), "+PONG\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n"; said != want {
+		t.Errorf("the reply is %q, want %q", said, want)
+	}
+	end.Store(false)
+	go func() {
+		ran <- h.Follow(&protocol.Batch{Session: primary, Reply: &protocol.Reply{},
+			Requests: []protocol.Request{{Args: [][]byte{[]byte("LONG"), []byte("k")}}}}, note("applied"))
+	}()
+	eventually(t, "the lent command", func() bool { return h.Lent() })
+	h.Do(h.Halt)
+	if <-ran || len(order) != 2 {
+		t.Errorf("after Halt: %q", order)
 	}
 }

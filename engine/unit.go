@@ -116,7 +116,8 @@ type lent struct {
 	tardy bool    // busy-reply-threshold is over: others get BUSY
 	reply *protocol.Reply
 
-	pushes []byte // to its client, after the reply (engine.O2)
+	pushes  []byte // to its client, after the reply (engine.O2)
+	applied func() // Follow's, if our primary has sent it; or nil
 }
 
 // An awaiting is a function that waits for the end of the open unit.

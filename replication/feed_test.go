@@ -172,7 +172,8 @@ type primary struct {
 	limit    OutputLimit
 }
 
-func newPrimary(t *testing.T) *primary {
+// newPrimary builds one. more are rows in addition to those of the families.
+func newPrimary(t *testing.T, more ...command.Spec) *primary {
 	t.Helper()
 	heap, err := memory.New(memory.Options{})
 	if err != nil {
@@ -210,7 +211,7 @@ func newPrimary(t *testing.T) *primary {
 	ping := command.Spec{Name: "ping", Arity: -1,
 		Run: func(c *command.Context) error { c.Reply.Simple("PONG"); return nil }}
 	catalogue, err := command.NewCatalogue(str.Family, p.ends.Family(), p.feed.WaitFamily(), tx.NewWatches(space).Family(),
-		command.Family{Name: "test", Rows: []command.Spec{choose, sel, ping}})
+		command.Family{Name: "test", Rows: append([]command.Spec{choose, sel, ping}, more...)})
 	if err != nil {
 		t.Fatal(err)
 	}

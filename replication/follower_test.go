@@ -612,6 +612,89 @@ func TestRefusedTransactionStops(t *testing.T) {
 	s.awaitAck(100 + int64(len(wire("MULTI")+wire("INCR n")+wire("EXEC"))))
 }
 
+// slow returns the row of SLOW [error]: it sets a to 1 and lends the turn until end. Then it sets b to 1, or fails with
+// a syntax error, as a script does.
+func slow(end *atomic.Bool) command.Spec {
+	set := func(c *command.Context, key string) {
+		c.DB.SetString([]byte(key), []byte("1"), 0)
+		c.Changed(1)
+	}
+	return command.Spec{Name: "slow", Arity: -1, Flags: command.Write, Run: func(c *command.Context) error {
+		set(c, "a")
+		fails := len(c.Args) > 1
+		c.Core.Lend(c, func(c *command.Context) (over bool, err error) {
+			switch {
+			case !end.Load():
+				return false, nil
+			case fails:
+				return false, protocol.ErrSyntax
+			}
+			set(c, "b")
+			c.Reply.OK()
+			return true, nil
+		})
+		return nil
+	}}
+}
+
+// TestLentCommandCountsAtItsEnd: a script of an older primary lends the turn. Its bytes count when it has ended, in the
+// same turn and before any function of Between. So do those of a transaction with such a script. (replication.H2)
+func TestLentCommandCountsAtItsEnd(t *testing.T) {
+	for _, unit := range []string{wire("SLOW"), wire("MULTI") + wire("INCR n") + wire("SLOW") + wire("EXEC")} {
+		for _, rest := range []string{"", wire("SET c 1") + wire("REPLCONF GETACK *")} {
+			var end atomic.Bool
+			p := newPrimary(t, slow(&end))
+			s := newSource(t, p)
+			p.Do(func() { p.follower.Follow(s.address()) })
+			s.greet()
+			first := wire("SET z 1")
+			s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + first + unit + rest)
+			p.waitFor("the script", p.Lent)
+			p.Do(func() {
+				if at := p.feed.offset; at > 100+int64(len(first)) {
+					t.Errorf("%q counts before its end: offset %d", unit, at)
+				}
+				p.Between(func() {
+					if at := p.feed.offset; at != 100+int64(len(first+unit)) {
+						t.Errorf("%q: offset %d at its end", unit, at)
+					}
+				})
+			})
+			end.Store(true)
+			s.awaitAck(100 + int64(len(first+unit+rest)))
+		}
+	}
+}
+
+// TestLentCommandStops: a script of an older primary ends with an error that is not understood. The stream ends before
+// the script. If it was part of a transaction, the rest of that has run, and a full copy is asked for.
+func TestLentCommandStops(t *testing.T) {
+	for _, rest := range []string{"", wire("SET c 1")} {
+		var end atomic.Bool
+		p := newPrimary(t, slow(&end))
+		s := newSource(t, p)
+		dialOnlyLinks(p)
+		p.Do(func() { p.follower.Follow(s.address()) })
+		s.greet()
+		first := wire("SET z 1")
+		at := 101 + len(first)
+		s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + first + wire("SLOW error") + rest)
+		p.waitFor("the script", p.Lent)
+		end.Store(true)
+		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", otherHistory, at); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		s.say("+CONTINUE\r\n" + wire("MULTI") + wire("SLOW error") + wire("EXEC") + rest)
+		if got := s.greet(); got != "PSYNC ? -1" {
+			t.Errorf("%s, want a full copy", got)
+		}
+		reader, _ := p.arrive()
+		if got := p.do(reader, "GET c"); got != "$-1\r\n" {
+			t.Errorf("c is %q: a command ran after the end of the stream", got)
+		}
+	}
+}
+
 // A breaker is a CopyLoader whose copy fails after the present data were dropped.
 type breaker struct{ p *primary }
 

@@ -140,7 +140,7 @@ func (w reader) apply(buf []byte, applied, parsed, consumed int, requests []prot
 			b.From = requests[at-1].End
 		}
 		stuck, gone := false, false
-		w.f.core.Follow(&b, func() {
+		if !w.f.core.Follow(&b, func() {
 			stuck, gone = w.cl.Is(client.Blocked), w.cl.Is(client.CloseASAP) || w.f.wire != w.upstream
 			if gone {
 				return
@@ -169,7 +169,9 @@ func (w reader) apply(buf []byte, applied, parsed, consumed int, requests []prot
 				gone = true
 				w.stop()
 			}
-		})
+		}) {
+			return from, errReplaced // the server ends
+		}
 		if reply.Reset(); cap(reply.B) > streamKept {
 			reply.B = nil
 		}
