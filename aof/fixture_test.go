@@ -181,12 +181,12 @@ func (s *server) reload() (found Loaded, err error) {
 	s.Do(func() {
 		release = s.aof.Flush()
 		(&command.Whole{}).EmptyAllKeepingSaves(s.space)
-		s.SetLoading(true)
+		s.BeginReload()
 	})
 	found, err = s.aof.Load(context.Background(), s.target())
 	s.Do(func() {
-		s.SetLoading(false)
 		release(found)
+		s.EndReload(func() {})
 	})
 	return found, err
 }

@@ -36,7 +36,7 @@ type rewrites struct {
 	job       *rewriting
 	last      *rewriting // the last rewrite that had a temporary file
 	scheduled bool
-	prepared  func() // a freeze that waits for the end of DEBUG LOADAOF
+	prepared  func() // a freeze that waits for the end of a move of slots
 
 	count, forks int64
 	failures     int64 // failures since the last success
@@ -189,14 +189,14 @@ func (l *Log) startRewrite() {
 	l.w.do(0, func() { l.w.prepare(j) })
 }
 
-// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While DEBUG LOADAOF reads the log, or slots
-// move here, it waits for a later tick, because the data set is incomplete.
+// freeze takes the view, and cuts the buffer (aof.R1). No unit is open. While slots move here, it waits for a later
+// tick, because the data set is incomplete.
 func (l *Log) freeze(j *rewriting) {
 	switch {
 	case j.over.Load():
 		l.w.do(0, func() { l.w.dropIncr(j); close(j.gone) })
 		return
-	case l.reading || l.parts.Core.Importing():
+	case l.parts.Core.Importing():
 		l.rw.prepared = func() { l.freeze(j) }
 		return
 	}

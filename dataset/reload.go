@@ -57,7 +57,8 @@ func (d *Set) Reload(c *command.Context, o introspect.ReloadOptions) error {
 }
 
 // LoadAOF runs DEBUG LOADAOF: it loads the data set from the log again. Other clients get LOADING meanwhile. It takes
-// one turn if the client cannot wait. It does so on a replica too, because the primary's stream must not be refused.
+// one turn if the client cannot wait. It does so on a replica too, because the primary's stream must not be refused. A
+// primary that must become a replica meanwhile becomes one after the load: the load is a unit (R6).
 func (d *Set) LoadAOF(c *command.Context) error {
 	if d.Core.Loading() {
 		return protocol.ErrLoading
@@ -81,7 +82,7 @@ func (d *Set) LoadAOF(c *command.Context) error {
 		return err
 	}
 	cl := c.Client
-	d.Core.SetLoading(true)
+	d.Core.BeginReload()
 	d.Changed()
 	c.Core.Block(c, command.Wait{Busy: true})
 	go func() {
@@ -91,14 +92,15 @@ func (d *Set) LoadAOF(c *command.Context) error {
 			if errors.Is(err, context.Canceled) {
 				return // the server is ending with a partial data set
 			}
-			d.Core.SetLoading(false)
-			d.Changed()
-			d.Core.Answer(cl, func(c *command.Context) {
-				if err := d.loadedAOF(found, err); err != nil {
-					c.Reply.Error(err)
-				} else {
-					c.Reply.OK()
-				}
+			d.Core.EndReload(func() {
+				d.Changed()
+				d.Core.Answer(cl, func(c *command.Context) {
+					if err := d.loadedAOF(found, err); err != nil {
+						c.Reply.Error(err)
+					} else {
+						c.Reply.OK()
+					}
+				})
 			})
 		})
 	}()

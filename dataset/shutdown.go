@@ -209,7 +209,11 @@ func (s *Shutdown) handOver() (waits bool) {
 	s.log.Notice("Telling replica %s (%s:%d) to take over before this server ends.", id, at.Host, at.Port)
 	s.handing = now + handOverMs
 	s.d.Core.Pause(engine.PauseShutdown, false, s.handing+1000)
-	s.d.Core.TellReplicas([]byte("CLUSTER"), []byte("FAILOVER"), []byte("FORCE"), []byte("REPLICAID"), []byte(id))
+	s.d.Core.Between(func() { // DEBUG LOADAOF may be under way
+		if s.handing != 0 { // else the shutdown has been given up
+			s.d.Core.TellReplicas([]byte("CLUSTER"), []byte("FAILOVER"), []byte("FORCE"), []byte("REPLICAID"), []byte(id))
+		}
+	})
 	return true
 }
 

@@ -13,7 +13,8 @@ import (
 //	freeze a view for a file or a replica    change the role, the history or the sinks
 //	announce or promise an offset            replace or empty the data set
 //
-// A command that worked outside the turn and now wants to write goes through WhenWritable.
+// A command that worked outside the turn and now wants to write goes through WhenWritable. DEBUG LOADAOF is a unit too,
+// although no command has lent the turn: BeginReload opens it.
 //
 // engine.B1. No unit is open when Between calls its function.
 // engine.B2. Functions that wait for the same unit run in the order of their arrival. They run in the turn that ends
@@ -22,7 +23,9 @@ import (
 
 // unitIsOpen reports whether a command that has not ended may have written. A command at depth 1 that calls it has not
 // written yet: its row ensures that.
-func (c *Core) unitIsOpen() bool { return c.lent != nil || c.stack.depth > 1 }
+func (c *Core) unitIsOpen() bool {
+	return c.lent != nil || c.stack.depth > 1 || c.duties.reloading
+}
 
 // Between runs f while no unit is open: at once, or in the turn that ends the open unit. Turn only.
 func (c *Core) Between(f func()) { c.awaitUnit(awaiting{f: f}) }
@@ -55,6 +58,21 @@ func (c *Core) WhenWritable(f func()) {
 	})
 }
 
+// BeginReload begins to load the data set again while clients get LOADING. It opens a unit until EndReload. Turn only.
+func (c *Core) BeginReload() {
+	c.SetLoading(true)
+	c.duties.reloading = true
+}
+
+// EndReload ends what BeginReload began. reply tells the client that has asked for the load. Turn only.
+func (c *Core) EndReload(reply func()) {
+	c.duties.reloading = false
+	c.SetLoading(false)
+	c.runBefore()
+	reply()
+	c.unitEnded()
+}
+
 // unitEnded is called when an outermost command has ended. It lets the gate send the unit's pushes, and runs the
 // functions that wait in Between. While another command has lent the turn, it does nothing.
 func (c *Core) unitEnded() {
@@ -65,7 +83,7 @@ func (c *Core) unitEnded() {
 		c.gated = false
 		c.gate.UnitEnded(c.number)
 	}
-	for len(c.between) > 0 {
+	for len(c.between) > 0 && !c.duties.reloading {
 		w := c.between[0]
 		if c.between = c.between[1:]; len(c.between) == 0 {
 			c.between = nil

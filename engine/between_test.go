@@ -89,6 +89,39 @@ func TestBeforeReply(t *testing.T) {
 	}
 }
 
+// TestReloadIsAUnit: while the data set is loaded again, functions of Between wait, also after commands that may run
+// then. They run in order when the load has ended: those of BeforeReply, the reply, the others.
+func TestReloadIsAUnit(t *testing.T) {
+	h := newTestCore(t)
+	other, _ := h.arrive()
+	var order []string
+	note := func(what string) func() {
+		return func() {
+			h.Core.Freeze().Close() // asserts that no unit is open
+			order = append(order, what)
+		}
+	}
+	h.Do(func() {
+		h.BeginReload()
+		h.Between(note("between"))
+		h.BeforeReply(note("before"))
+	})
+	h.expect("another command", h.do(other, "GET k"), "-LOADING Redis is loading the dataset in memory\r\n")
+	h.do(other, "NEVER")
+	var waits sync.WaitGroup
+	waits.Go(func() { h.DoBetween(note("also between")) })
+	eventually(t, "the third function", func() bool { defer h.hold()(); return len(h.Core.between) == 3 })
+	if len(order) != 0 {
+		t.Errorf("during the load: %q", order)
+	}
+	h.Do(func() { h.EndReload(note("reply")) })
+	waits.Wait()
+	if want := []string{"before", "reply", "between", "also between"}; !slices.Equal(order, want) {
+		t.Errorf("got %q, want %q", order, want)
+	}
+	h.expect("after the load", h.do(other, "GET k"), "$-1\r\n")
+}
+
 // TestOpenUnitIsFound: in checked builds, a freeze, a new sink and a change of role report the unit that is open.
 func TestOpenUnitIsFound(t *testing.T) {
 	if !invariant.Enabled {
@@ -98,23 +131,29 @@ func TestOpenUnitIsFound(t *testing.T) {
 	h := newTestCore(t, lendRows(&end)...)
 	long, _ := h.arrive()
 	h.batch(long, "LONG k")
-	for what, f := range map[string]func(){
-		"freeze": func() { h.Core.Freeze() }, "sink": func() { h.Core.AddSink(h.sink, client.ToLog) },
-		"no sink": func() { h.Core.RemoveSink(h.sink) }, "role": func() { h.SetReplica(true) },
-		"loading": func() { h.SetLoading(true) },
-	} {
-		h.Do(func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: nothing was found", what)
-				}
-			}()
-			f()
-		})
+	find := func(unit string) {
+		for what, f := range map[string]func(){
+			"freeze": func() { h.Core.Freeze() }, "sink": func() { h.Core.AddSink(h.sink, client.ToLog) },
+			"no sink": func() { h.Core.RemoveSink(h.sink) }, "role": func() { h.SetReplica(true) },
+			"loading": func() { h.SetLoading(true) },
+		} {
+			h.Do(func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%s in %s: nothing was found", what, unit)
+					}
+				}()
+				f()
+			})
+		}
 	}
+	find("a lent command")
 	other, _ := h.arrive()
 	h.do(other, "ENDLONG")
 	eventually(t, "the end", func() bool { return !h.Lent() })
+	h.Do(h.BeginReload)
+	find("a reload")
+	h.Do(func() { h.EndReload(func() {}) })
 }
 
 // TestWhenWritableWaitsForPauses: a function of WhenWritable runs when no unit is open and no pause is in force.

@@ -125,10 +125,11 @@ func (c *Core) shortageBarrier() *part.Barrier {
 }
 
 func (c *Core) loadingBarrier() *part.Barrier {
-	return &part.Barrier{Name: "loading", Refuse: func(_ *client.Client, call part.Call) error {
+	return &part.Barrier{Name: "loading", Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Loading != 0 {
 			return nil
 		}
+		invariant.That(!cl.Is(client.Primary), "engine.B1: our primary's stream runs while the data set is loaded")
 		return protocol.ErrLoading
 	}}
 }

@@ -236,6 +236,7 @@ type duties struct {
 	activeOff  bool // DEBUG SET-ACTIVE-EXPIRE 0
 	cronPaused bool // DEBUG PAUSE-CRON 1
 	loading    bool
+	reloading  bool // and is one unit: BeginReload
 	behind     bool // more keys were past their deadline than the last slice could remove
 	// draining means that reclaimers have freed more than the last slice took back. It also means that they are
 	// touching memory or returning it to the system.

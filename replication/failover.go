@@ -123,9 +123,9 @@ func (x *failover) mayBegin(to Address, force bool, timeoutMs int64) error {
 	return nil
 }
 
-// tick checks whether a replica has the whole stream, or the time has run out.
+// tick checks whether a replica has the whole stream, or the time has run out. It waits for the end of DEBUG LOADAOF.
 func (x *failover) tick(nowMs int64) {
-	if x.stage != failoverWaits {
+	if x.stage != failoverWaits || x.core.Loading() {
 		return
 	}
 	if x.untilMs != 0 && nowMs >= x.untilMs {

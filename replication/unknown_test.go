@@ -23,6 +23,7 @@ func TestIsUnderstood(t *testing.T) {
 		{restore, &protocol.Error{Code: "ERR", Text: "Bad data format"}, false},
 		{restore, &protocol.Error{Code: "ERR", Text: "DUMP payload version or checksum are wrong"}, false},
 		{set, protocol.ErrNoMemory, false},
+		{set, protocol.ErrLoading, false},
 		{&command.Spec{Name: "select"}, &protocol.Error{Code: "ERR", Text: "DB index is out of range"}, false},
 		{restore, &protocol.Error{Code: "BUSYKEY", Text: "Target key name already exists."}, true},
 	} {

@@ -219,7 +219,8 @@ func (c *cell) tell(s *testkit.Server, words ...any) respclient.Value {
 	var v respclient.Value
 	testkit.Until(c, testkit.Slowly(30*time.Second), fmt.Sprint(words...), func() (err error) {
 		v, err = s.Ask(words...)
-		if e := v.Err(); err == nil && e != nil && strings.HasPrefix(e.Error(), "BUSY") {
+		e := v.Err()
+		if err == nil && e != nil && (strings.HasPrefix(e.Error(), "BUSY") || strings.HasPrefix(e.Error(), "LOADING")) {
 			err = e
 		}
 		return err

@@ -95,7 +95,7 @@ var pairColumns = []*column{
 		c.rewritten(c.p)
 		c.logHolds(c.p)
 	}},
-	{name: "rewrite-ahead", kind: pairs, weight: 40, rows: lending, before: func(c *cell) {
+	{name: "rewrite-ahead", kind: pairs, weight: 40, rows: append(lending, reload), before: func(c *cell) {
 		c.unit.ahead = [][]any{{"BGREWRITEAOF"}}
 	}, act: (*cell).end, after: func(c *cell) {
 		c.rewritten(c.p)
@@ -110,11 +110,11 @@ var pairColumns = []*column{
 		c.rewritten(c.p)
 		c.logHolds(c.p)
 	}},
-	{name: "copy", kind: pairs, weight: 60, rows: all, before: ways, act: func(c *cell) {
+	{name: "copy", kind: pairs, weight: 60, rows: append(all, reload), before: ways, act: func(c *cell) {
 		c.nap()
 		c.must(c.more[0], "REPLICAOF", "127.0.0.1", c.p.Port)
 	}, copies: withMore(1), restore: apart},
-	{name: "second-copy", kind: pairs, weight: 100, rows: scripts, before: func(c *cell) {
+	{name: "second-copy", kind: pairs, weight: 100, rows: append(scripts, reload), before: func(c *cell) {
 		// One copy is running, and another waits for its end. The unit must still be running at that end.
 		ways(c)
 		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", 20+c.rng.IntN(300)) // the timer makes it at least a millisecond
@@ -164,7 +164,7 @@ var pairColumns = []*column{
 			c.fill(fillers)
 			c.still([]*testkit.Server{c.p, c.r})
 		}},
-	{name: "psync", kind: pairs, weight: 60, rows: all, act: func(c *cell) {
+	{name: "psync", kind: pairs, weight: 60, rows: append(all, reload), act: func(c *cell) {
 		c.nap()
 		c.must(c.r, "CLIENT", "KILL", "TYPE", "master")
 	}},

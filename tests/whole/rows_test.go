@@ -236,13 +236,18 @@ var (
 	}, requests: func(c *cell) [][]any {
 		return [][]any{{"EVAL_RO", reads, 2, "filler:1", "filler:2", fmt.Sprintf("%.6f", c.unit.work.Seconds())}}
 	}}
+	// reload is a unit without writes: the data set is not complete before its end.
+	reload = &row{name: "reload", look: reader.look, requests: func(c *cell) [][]any {
+		return [][]any{{"CONFIG", "SET", "key-load-delay", 1 + c.rng.IntN(500)}, {"DEBUG", "LOADAOF"},
+			{"CONFIG", "SET", "key-load-delay", 0}}
+	}}
 	counter = &row{name: "counter", look: reader.look, requests: func(c *cell) [][]any {
 		return [][]any{{"EVAL_RO", reads, 0, fmt.Sprintf("%.6f", c.unit.work.Seconds())}}
 	}}
 )
 
 var (
-	rows    = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged, flush}
+	rows    = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged, flush, reload}
 	scripts = []*row{eval, fcall, exec}
 	lending = []*row{eval, fcall, exec, restore}
 	all     = []*row{eval, fcall, exec, sorts, restore, move}
