@@ -396,9 +396,10 @@ func (c *Core) gateQueue(cl *client.Client, call part.Call) (verdict, error) {
 	return queue, nil
 }
 
-// gateLatch lets all calls pass during a pause. The keys then do not change, so they may be read.
+// gateLatch lets calls that name a key with a latch pass during a pause. The key then does not change, so it may be
+// read. Keys of a held slot may change at the slot's next owner.
 func (c *Core) gateLatch(cl *client.Client, call part.Call) (verdict, error) {
-	if c.pause.on || !c.latched(cl, call.Spec, call.Args) {
+	if !c.latched(cl, call.Spec, call.Args, c.pause.on) {
 		return pass, nil
 	}
 	c.pause.hold(cl)
@@ -407,7 +408,7 @@ func (c *Core) gateLatch(cl *client.Client, call part.Call) (verdict, error) {
 
 // gateLatchServed leaves a client blocked if its command names a key with a latch (engine.K3).
 func (c *Core) gateLatchServed(cl *client.Client, call part.Call) (verdict, error) {
-	if !c.latched(cl, call.Spec, call.Args) {
+	if !c.latched(cl, call.Spec, call.Args, false) {
 		return pass, nil
 	}
 	c.latches.passed = true
@@ -423,7 +424,7 @@ func (c *Core) gateLatchReturning(cl *client.Client, _ part.Call) (verdict, erro
 }
 
 func (c *Core) gateLatchInScript(_ *client.Client, call part.Call) (verdict, error) {
-	if call.Flags&writes != 0 && c.latches.held != 0 && c.namesLatched(call.Spec, call.Args) {
+	if call.Flags&writes != 0 && c.latches.held != 0 && c.namesLatched(call.Spec, call.Args, false) {
 		return refuse, errOnItsWay
 	}
 	return pass, nil

@@ -91,26 +91,26 @@ func (c *Core) unlatch(names []string) {
 	c.removeLatch()
 }
 
-// latched reports whether a client's command must wait because it names a key with a latch.
-func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte) bool {
+// latched reports whether a client's command must wait because it names a key with a latch, or a key of a held slot.
+// With onlySlots, only held slots count.
+func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte, onlySlots bool) bool {
 	if c.latches.held == 0 || cl.Flags&(client.Primary|client.Fake) != 0 {
 		return false
 	}
 	if spec.Has(command.RunsQueue) && cl.Queue != nil {
 		for i := range cl.Queue.Commands {
 			q := &cl.Queue.Commands[i]
-			if c.namesLatched(q.Spec.(*command.Spec), q.Args) {
+			if c.namesLatched(q.Spec.(*command.Spec), q.Args, onlySlots) {
 				return true
 			}
 		}
 		return false
 	}
-	return c.namesLatched(spec, args)
+	return c.namesLatched(spec, args, onlySlots)
 }
 
-// namesLatched reports whether a call names a key with a latch. It returns true for SWAPDB, because SWAPDB moves all
-// keys.
-func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
+// namesLatched reports what latched does about one call. It returns true for SWAPDB, because SWAPDB moves all keys.
+func (c *Core) namesLatched(spec *command.Spec, args [][]byte, onlySlots bool) bool {
 	l := &c.latches
 	if spec.Has(command.AllKeys) {
 		return true
@@ -120,7 +120,7 @@ func (c *Core) namesLatched(spec *command.Spec, args [][]byte) bool {
 	}
 	l.found, _ = spec.AppendKeys(l.found[:0], args, 0) // after an error it has the keys at fixed places
 	for _, k := range l.found {
-		if l.keys[string(args[k.Index])] > 0 || l.slots != nil && l.slots[slots.Of(args[k.Index])] > 0 {
+		if !onlySlots && l.keys[string(args[k.Index])] > 0 || l.slots != nil && l.slots[slots.Of(args[k.Index])] > 0 {
 			return true
 		}
 	}

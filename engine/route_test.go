@@ -264,6 +264,34 @@ func TestLatchSlots(t *testing.T) {
 	h.expect("goes by the new map", h.do(a, "SET foo 1"), "-MOVED 12182 10.0.0.2:7002\r\n")
 }
 
+// TestLatchInAPause: while a pause holds writes back, a key with a latch may be read, because MIGRATE waits for the end
+// of the pause. A key of a held slot may not: the slot's next owner may serve it already.
+func TestLatchInAPause(t *testing.T) {
+	for _, purpose := range []PausePurpose{PauseByClient, PauseLog} {
+		h, publish := newNode(t)
+		a, onA := h.arrive()
+		b, onB := h.arrive()
+		h.do(a, "SET foo 1", "SET hello 1")
+		var key, slot func()
+		h.Do(func() {
+			key, slot = h.Latch([][]byte{[]byte("hello")}), h.LatchSlots([]uint16{slotOfFoo})
+			h.PauseFor(purpose, false, 60_000)
+		})
+		h.expect("a key on its way", h.do(a, "GET hello"), "$1\r\n1\r\n")
+		if done, said := h.batch(a, "GET foo"); done != 0 {
+			t.Errorf("a key of the slot was read: %q", said)
+		}
+		if done, said := h.batch(b, "MULTI", "GET foo", "EXEC"); done != 2 {
+			t.Errorf("a key of the slot was read in EXEC: %q", said)
+		}
+		publish(func(d *slots.Draft, _, other *slots.Node) { d.Assign(slotOfFoo, other) })
+		h.Do(slot)
+		h.expect("asks again", onA.take()+onB.take(), "resumeresume")
+		h.expect("goes by the new map", h.do(a, "GET foo"), "-MOVED 12182 10.0.0.2:7002\r\n")
+		h.Do(key)
+	}
+}
+
 // TestImportingClient: a client that sends keys of hidden slots may name no other keys. Its errors are reported, and it
 // is exempt from the map of slots.
 func TestImportingClient(t *testing.T) {

@@ -139,7 +139,7 @@ type push struct {
 // on their way.
 //
 // engine.K1. While a key has a latch, no client's command that names it runs, in any database. While a pause holds
-// writes back, commands that read the key run.
+// writes back, commands that read the key run, unless its slot has the latch.
 // engine.K2. A script that has not declared such a key may read it, but not write to it.
 // engine.K3. A client that is blocked on another key is not served if its command names a key with a latch.
 type latches struct {
