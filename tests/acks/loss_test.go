@@ -2,8 +2,6 @@ package acks
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,87 +13,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// A relay forwards a replica's link to its primary. While it is dark, it reads the primary's bytes and drops them.
-type relay struct {
-	listener net.Listener
-	target   atomic.Int64 // the primary's port
-	dark     atomic.Bool
-	mu       sync.Mutex
-	open     []net.Conn
-}
-
-func newRelay(t *testing.T) *relay {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{listener: l}
-	t.Cleanup(func() {
-		l.Close()
-		r.cut()
-	})
-	go func() {
-		for {
-			down, err := l.Accept()
-			if err != nil {
-				return
-			}
-			up, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", r.target.Load()))
-			if err != nil || r.dark.Load() {
-				down.Close()
-				if err == nil {
-					up.Close()
-				}
-				continue
-			}
-			r.mu.Lock()
-			r.open = append(r.open, up, down)
-			r.mu.Unlock()
-			go func() {
-				io.Copy(up, down)
-				up.Close()
-			}()
-			go func() {
-				r.pass(up, down)
-				down.Close()
-			}()
-		}
-	}()
-	return r
-}
-
-// pass copies the primary's bytes until the relay is dark. After that, it forwards no more bytes on this connection.
-func (r *relay) pass(up, down net.Conn) {
-	b := make([]byte, 64<<10)
-	for blind := false; ; {
-		n, err := up.Read(b)
-		if err != nil {
-			return
-		}
-		if blind = blind || r.dark.Load(); !blind {
-			if _, err := down.Write(b[:n]); err != nil {
-				return
-			}
-		}
-	}
-}
-
-// cut closes the connections.
-func (r *relay) cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.open {
-		c.Close()
-	}
-	r.open = nil
-}
-
-func (r *relay) port() string { return strconv.Itoa(r.listener.Addr().(*net.TCPAddr).Port) }
-
 // A member is a server with the relay through which it replicates.
 type member struct {
 	*testkit.Server
-	link *relay
+	link *testkit.Relay
 }
 
 // A tally records one client's writes to its own keys: a counter, a register and a list. They hold the numbers 1, 2, 3
@@ -184,12 +105,12 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 		"--repl-timeout", "600"}
 	members := make([]*member, 3)
 	for i := range members {
-		members[i] = &member{link: newRelay(t)}
+		members[i] = &member{link: testkit.NewRelay(t)}
 	}
 	members[0].Server = testkit.Start(t, args...)
 	for _, m := range members[1:] {
-		m.link.target.Store(int64(members[0].Port))
-		m.Server = testkit.Start(t, append(args, "--replicaof", "127.0.0.1 "+m.link.port())...)
+		m.link.To(members[0].Server)
+		m.Server = testkit.Start(t, append(args, "--replicaof", "127.0.0.1 "+m.link.Port())...)
 	}
 	var tallies [3]tally
 	for round := range most {
@@ -214,9 +135,9 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 			})
 		}
 		reach(20, false)
-		others[round%2].link.dark.Store(true)
+		others[round%2].link.Darken(true)
 		reach(count.Load()+10, true)
-		others[1-round%2].link.dark.Store(true)
+		others[1-round%2].link.Darken(true)
 		reach(count.Load()+10, true)
 		done.Store(true)
 		primary.Crashes()
@@ -224,7 +145,7 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 		writers.Wait()
 		best := others[0]
 		for _, m := range others {
-			m.link.cut()
+			m.link.Cut()
 			m.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "down")
 		}
 		if others[1].InfoInt("replication", "slave_repl_offset") > best.InfoInt("replication", "slave_repl_offset") {
@@ -243,12 +164,12 @@ func rounds(t *testing.T, acks string, most int) (losses []string) {
 		for _, m := range members {
 			if m != best {
 				again = append(again, m)
-				m.link.target.Store(int64(best.Port))
-				m.link.dark.Store(false)
+				m.link.To(best.Server)
+				m.link.Darken(false)
 			}
 		}
-		best.link.dark.Store(false)
-		primary.Again(append(args, "--replicaof", "127.0.0.1 "+primary.link.port())...)
+		best.link.Darken(false)
+		primary.Again(append(args, "--replicaof", "127.0.0.1 "+primary.link.Port())...)
 		members = again
 	}
 	return nil

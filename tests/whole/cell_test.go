@@ -16,14 +16,15 @@ import (
 // A scene is a set of servers with their roles.
 type scene struct {
 	*serverSet
-	p, r     *testkit.Server   // the primary and its replica; a column may exchange them
-	more     []*testkit.Server // further servers, which are independent between cells
-	units    int               // numbers the units, so that each has its own keys
-	payloads map[int]string    // of RESTORE, by their number of fields
-	taken    map[uint16]bool   // slots that the cluster's primary does not own; nil without a cluster
-	loader   int               // the port of servers that start on files; 0 if there was none yet
-	reader   *testkit.Server   // a server that loads RDB files while it runs; nil if there was none yet
-	voted    time.Time         // when the cluster's nodes last voted
+	p, r     *testkit.Server                    // the primary and its replica; a column may exchange them
+	more     []*testkit.Server                  // further servers, which are independent between cells
+	units    int                                // numbers the units, so that each has its own keys
+	payloads map[int]string                     // of RESTORE, by their number of fields
+	taken    map[uint16]bool                    // slots that the cluster's primary does not own; nil without a cluster
+	loader   int                                // the port of servers that start on files; 0 if there was none yet
+	reader   *testkit.Server                    // a server that loads RDB files while it runs; nil if there was none yet
+	voted    time.Time                          // when the cluster's nodes last voted
+	links    map[*testkit.Server]*testkit.Relay // between a replica and its primary
 }
 
 func (s *scene) servers() []*testkit.Server {
@@ -58,6 +59,8 @@ type cell struct {
 	stored   map[string]bool    // keys for whose write the listener got a reply
 	saves    int64              // rdb_saves before the unit
 	lost     bool               // the unit may be lost, as column.mayLose allows
+	saw      int64              // keys of the unit that another client has seen
+	sight    func()             // ends that client
 }
 
 // A unit is one call of the cell's row, with its result.
