@@ -13,8 +13,9 @@ func (d *Set) Join(p *part.Part) {
 	p.Families = append([]command.Family{d.Shutdown.Family(), d.Ends.Family(), d.Feed.WaitFamily(), d.AOF.Family()},
 		d.Saver.Families()...)
 	p.Sections = slices.Concat(d.AOF.Sections(), d.Scheduler.Sections(&d.Loading), d.Saver.Sections(), d.Ends.Sections())
-	disk, replicas, role := d.diskBarrier(), d.replicasBarrier(), d.roleBarriers()
-	p.Barriers = append([]*part.Barrier{role[0], disk, replicas}, role[1:]...)
+	role := d.roleBarriers()
+	d.disk, d.replicas = d.diskBarrier(), d.replicasBarrier()
+	p.Barriers = append([]*part.Barrier{role[0], d.disk, d.replicas}, role[1:]...)
 	p.Listeners = []part.Listeners{
 		{Order: part.Streams, Gone: d.Feed.Gone, Wrote: d.Feed.Wrote},
 		{Order: part.Streams, Gone: d.Follower.Gone, Diverged: d.Follower.Diverged, Answered: d.Follower.Answered,
@@ -34,8 +35,10 @@ func (d *Set) Join(p *part.Part) {
 		{Try: d.switchLog, Names: []string{"appendonly"}},
 		part.On(d.AOF.HistoryChanged, "aof-disable-auto-gc"),
 		part.On(d.stopWrites, "stop-writes-on-bgsave-error", "save"),
-		part.On(func() { d.Core.Raise(replicas, d.Feed.WantsReplicas()) }, "min-replicas-to-write",
-			"min-replicas-max-lag"),
+		part.On(func() {
+			d.enoughReplicas = d.Feed.EnoughReplicas()
+			d.Core.Raise(d.replicas, d.Feed.WantsReplicas())
+		}, "min-replicas-to-write", "min-replicas-max-lag"),
 		part.On(d.Feed.AckNeedChanged, "min-replicas-to-ack"),
 		part.On(d.Feed.AckModeChanged, "ack-mode"),
 		part.On(d.roleChanged, "replica-read-only", "replica-serve-stale-data", "replica-ignore-maxmemory"),
@@ -79,14 +82,15 @@ func (d *Set) saveByRules(int64) {
 	}
 }
 
-// ScriptConditions returns the conditions that may refuse a script because of its flags.
+// ScriptConditions returns the conditions that may refuse a script because of its flags. Like the barriers, they do not
+// change within a unit.
 func (d *Set) ScriptConditions() scripting.Conditions {
 	return scripting.Conditions{
 		Cluster:     d.Cluster,
-		SaveFailed:  d.Scheduler.WritesStopped(),
-		Stale:       d.isStale(),
+		SaveFailed:  d.disk.Up && d.Scheduler.WritesStopped(),
+		Stale:       d.stale.Up,
 		ReadOnly:    d.Follower.Following() && d.Settings.Follow.ReadOnly.Get(),
-		FewReplicas: d.Feed.WantsReplicas() && !d.Feed.EnoughReplicas(),
+		FewReplicas: d.replicas.Up && !d.enoughReplicas,
 		OutOfMemory: d.Core.OutOfMemory(),
 	}
 }

@@ -37,7 +37,7 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 		}
 		return replication.ErrRedirect(d.Settings.Follow.Of.Get())
 	}}
-	readOnly := &part.Barrier{Name: "read-only", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
+	readOnly := &part.Barrier{Name: "read-only", Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 || cl.Is(client.Primary) {
 			return nil
 		}
@@ -50,7 +50,7 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 		}
 		return protocol.ErrReadOnly
 	}}
-	stale := &part.Barrier{Name: "stale", Refuse: func(cl *client.Client, call part.Call) error {
+	d.stale = &part.Barrier{Name: "stale", Refuse: func(cl *client.Client, call part.Call) error {
 		switch {
 		case call.Flags&command.Stale != 0 || cl.Is(client.Primary):
 			return nil
@@ -77,12 +77,12 @@ func (d *Set) roleBarriers() (all []*part.Barrier) {
 		d.Log.SetRole(map[bool]byte{false: 'M', true: 'S'}[on])
 		d.Core.Raise(redirect, on && !d.Cluster)
 		d.Core.Raise(readOnly, on && d.Settings.Follow.ReadOnly.Get())
-		d.Core.Raise(stale, d.isStale())
+		d.Core.Raise(d.stale, d.isStale())
 		d.Core.Raise(asyncLoading, d.Loading.ServesOld.Load())
 		d.Core.IgnoreMemoryLimit(on && d.Settings.Follow.IgnoreMemory.Get())
 		d.Role(on)
 	}
-	return []*part.Barrier{redirect, readOnly, stale, asyncLoading}
+	return []*part.Barrier{redirect, readOnly, d.stale, asyncLoading}
 }
 
 // writeThrough handles a primary's command on a replica whose disk fails. A refusal would make the two data sets
@@ -104,7 +104,7 @@ func (d *Set) isStale() bool {
 
 // diskBarrier returns the barrier that refuses writes while saving is configured and fails.
 func (d *Set) diskBarrier() *part.Barrier {
-	b := &part.Barrier{Name: "disk", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
+	return &part.Barrier{Name: "disk", Refuse: func(cl *client.Client, call part.Call) error {
 		if call.Flags&command.Write == 0 && (!call.Spec.Has(command.Probes) || cl.Script != nil) {
 			return nil
 		}
@@ -117,14 +117,22 @@ func (d *Set) diskBarrier() *part.Barrier {
 		}
 		return bgsave.ErrStopWrites
 	}}
-	d.stopWrites = func() { d.Core.Raise(b, d.Scheduler.WritesStopped() || d.AOF.Refusal() != nil) }
-	return b
 }
 
-// replicasBarrier returns the barrier that refuses writes while fewer than min-replicas-to-write replicas are good.
+// stopWrites sets or removes the barrier of the disk.
+func (d *Set) stopWrites() {
+	d.Core.Raise(d.disk, d.Scheduler.WritesStopped() || d.AOF.Refusal() != nil)
+}
+
+// replicasBarrier returns the barrier that refuses writes while fewer than min-replicas-to-write replicas are good. A
+// replica may leave or come back within a unit, so they are counted when the unit begins.
 func (d *Set) replicasBarrier() *part.Barrier {
-	return &part.Barrier{Name: "replicas", Spares: true, Refuse: func(_ *client.Client, call part.Call) error {
-		if call.Flags&command.Write == 0 || d.Feed.EnoughReplicas() {
+	return &part.Barrier{Name: "replicas", Refuse: func(_ *client.Client, call part.Call) error {
+		mayWrite := call.Flags&(command.Write|command.MayReplicate) != 0 || call.Spec.Has(command.RunsQueue)
+		if mayWrite && d.Core.Idle() {
+			d.enoughReplicas = d.Feed.EnoughReplicas()
+		}
+		if call.Flags&command.Write == 0 || d.enoughReplicas {
 			return nil
 		}
 		return protocol.ErrNoReplicas

@@ -22,6 +22,7 @@ import (
 	"spindle/engine/data/keyspace"
 	"spindle/engine/data/memory"
 	"spindle/engine/family/maintenance"
+	"spindle/engine/part"
 	"spindle/internal/disk"
 	"spindle/internal/logging"
 	"spindle/internal/process"
@@ -95,11 +96,13 @@ type Set struct {
 	loadContext context.Context
 	stopLoading func()
 
+	disk, replicas, stale *part.Barrier
+	enoughReplicas        bool // for the last unit that began, while the barrier replicas is up
+
 	copying      bool          // a full copy is being loaded
 	emptied      bool          // the data were dropped for a full copy that could not be loaded
 	cutAt        time.Time     // when work was last cancelled because of kept memory
 	diskLoggedMs int64         // when a write of a replica with a failing disk was last logged, Unix ms
-	stopWrites   func()        // sets or removes the barrier of the disk
 	roleChanged  func()        // sets or removes the barriers of a replica
 	handsOver    func() bool   // slots are about to have another owner; set in cluster mode
 	ends         func() []byte // commands that complete a copy of the log as of now; set in cluster mode
@@ -114,8 +117,9 @@ func New(p Parts) *Set {
 	d.Scheduler = bgsave.NewScheduler(bgsave.Parts{
 		Settings: &s.Save, Log: d.Log, Freeze: func() bgsave.View { return d.Core.Freeze() }, Dirty: d.Core.Dirty,
 		Turn: d.Core.Do, BeforeReply: d.Core.BeforeReply, Header: d.header, Clock: d.clockOf, Retained: d.Heap.Retained,
-		Settled: func() { d.stopWrites() }, Streaming: func() bool { return d.Feed.Sending() }, Held: d.holdsFiles,
-		Busy: func() bool { return d.AOF.Rewriting() }, Forks: func() int64 { return d.AOF.Forks() },
+		Settled: func() { d.Core.Between(d.stopWrites) }, Held: d.holdsFiles,
+		Streaming: func() bool { return d.Feed.Sending() },
+		Busy:      func() bool { return d.AOF.Rewriting() }, Forks: func() int64 { return d.AOF.Forks() },
 	})
 	d.Saver = &bgsave.Commands{
 		Scheduler: d.Scheduler, Settings: &s.Save, Limits: d.limits, Log: d.Log, SkipsSanitize: skipsSanitize,
@@ -125,7 +129,7 @@ func New(p Parts) *Set {
 	d.AOF = aof.NewLog(aof.Parts{
 		Core: d.Core, Settings: &s.Log, Log: d.Log, Gate: d.Gate, Dir: workingDir, Fatal: func() { os.Exit(1) },
 		Base: d.baseOptions, Saving: func() bool { return d.Scheduler.InProgress() }, Held: d.holdsFiles,
-		Changed: func() { d.stopWrites() }, Latency: d.logLatency, Room: d.logRoom,
+		Changed: func() { d.Core.Between(d.stopWrites) }, Latency: d.logLatency, Room: d.logRoom,
 		Ends: func() []byte {
 			if d.ends == nil {
 				return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"spindle/engine/data/keyspace"
+	"spindle/engine/part"
 )
 
 // R6: a unit is whole for every observer. A unit is open from the first write of an outermost command until flushUnit
@@ -12,6 +13,7 @@ import (
 //
 //	freeze a view for a file or a replica    change the role, the history or the sinks
 //	announce or promise an offset            replace or empty the data set
+//	raise or lower a barrier
 //
 // A command that worked outside the turn and now wants to write goes through WhenWritable. DEBUG LOADAOF is a unit too,
 // although no command has lent the turn: BeginReload opens it.
@@ -25,6 +27,29 @@ import (
 // written yet: its row ensures that.
 func (c *Core) unitIsOpen() bool {
 	return c.lent != nil || c.stack.depth > 1 || c.duties.reloading
+}
+
+// Idle reports whether no command runs. If so, a barrier is asked about a new unit. Otherwise it must answer as it did
+// when the running unit began. Turn only.
+func (c *Core) Idle() bool {
+	c.assertHeld()
+	return c.lent == nil && c.stack.depth == 0
+}
+
+// Raise raises b if up is true, and otherwise lowers it. The barriers that have admitted a unit decide about all of it.
+// So Raise is for Between, and for the running command. Turn only.
+func (c *Core) Raise(b *part.Barrier, up bool) {
+	c.assertHeld()
+	if b.Up == up {
+		return
+	}
+	c.AssertWhole("a barrier changes")
+	b.Up = up
+	if up {
+		c.raised++
+	} else {
+		c.raised--
+	}
 }
 
 // Between runs f while no unit is open: at once, or in the turn that ends the open unit. Turn only.

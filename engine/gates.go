@@ -286,11 +286,11 @@ func (c *Core) gateBarriersButMemory(cl *client.Client, call part.Call) (verdict
 	return pass, nil
 }
 
-// gateBarriersInScript lets a script that has written pass the barriers with Spares, because half of its work would be
-// worse.
+// gateBarriersInScript leaves the memory barrier to gateMemoryOfScript. A script that has written passes the shortage
+// barrier, too, because half of its work would be worse. The other barriers cannot change their answer within a unit.
 func (c *Core) gateBarriersInScript(cl *client.Client, call part.Call) (verdict, error) {
 	for _, b := range c.barriers {
-		if !b.Up || b == c.eviction.barrier || b.Spares && cl.Script.Wrote {
+		if !b.Up || b == c.eviction.barrier || b == c.shortage && cl.Script.Wrote {
 			continue
 		}
 		if err := b.Refuse(cl, call); err != nil {

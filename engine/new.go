@@ -112,8 +112,8 @@ func (c *Core) memoryBarrier() *part.Barrier {
 // shortageBarrier refuses commands that may need memory while the system provides no more. The commands that already
 // run need the rest.
 func (c *Core) shortageBarrier() *part.Barrier {
-	return &part.Barrier{Name: "shortage", Spares: true, Refuse: func(cl *client.Client, call part.Call) error {
-		if !c.space.Heap().Short() {
+	return &part.Barrier{Name: "shortage", Refuse: func(cl *client.Client, call part.Call) error {
+		if c.Idle() && !c.space.Heap().Short() {
 			c.Raise(c.shortage, false)
 			return nil
 		}

@@ -371,17 +371,3 @@ func (c *Core) other(s *stack) *stack {
 
 // addBarrier appends b to the barriers. b is down at first.
 func (c *Core) addBarrier(b *part.Barrier) { c.barriers = append(c.barriers, b) }
-
-// Raise raises b if up is true, and otherwise lowers it.
-func (c *Core) Raise(b *part.Barrier, up bool) {
-	c.assertHeld()
-	if b.Up == up {
-		return
-	}
-	b.Up = up
-	if up {
-		c.raised++
-	} else {
-		c.raised--
-	}
-}

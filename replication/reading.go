@@ -223,7 +223,7 @@ func (w reader) stop() {
 		go w.logVersion()
 	}
 	f.link.Stopped(f.core.SteadyMs(), why)
-	f.parts.Changed()
+	f.core.Between(f.parts.Changed) // an unknown command does not wait for the end of a unit
 }
 
 // logVersion logs the primary's version.

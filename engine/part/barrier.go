@@ -7,13 +7,12 @@ import (
 
 // A Barrier refuses commands while it is up, for example during loading, with a full disk, or without a primary.
 //
-// Its owner raises and lowers it inside a turn (engine.Core.Raise).
+// Its owner raises and lowers it inside a turn, but not while a unit is open (engine.Core.Raise).
 type Barrier struct {
 	Name string
-	// Refuse returns the error of the refusal, or nil, which lets the command pass.
+	// Refuse returns the error of the refusal, or nil, which lets the command pass. Within a unit its answer does not
+	// change (engine.Core.Idle): otherwise a part of a transaction could be refused after another part has run.
 	Refuse func(cl *client.Client, call Call) error
-	// Spares lets all commands of a script pass once the script has written, because half a script would be worse.
-	Spares bool
 	// Redirects means that the error names the server that serves the command. An EXEC then gets that error unchanged.
 	Redirects bool
 	Up        bool // only the core writes it

@@ -60,6 +60,9 @@ var better = []string{
 var own = []string{
 	"A client that will get a message from a running script gets nothing else until the script ends. Even the reply to " +
 		"SCRIPT KILL waits. 7.4 sends the message when the script has run for `busy-reply-threshold`.",
+	"Whether a script or transaction may write depends on the server's state when it begins: on the last save, the " +
+		"append-only file and `min-replicas-to-write`. In 7.4 it depends on the state before each script's first write. So " +
+		"when a replica leaves during a script of a transaction, the next script of the transaction may be refused.",
 	"MIGRATE without AUTH does not reuse the connection of a call that gave the password; 7.4 does.",
 	"Access rules and cluster routing depend on the keys that a command uses. In 7.4 some calls use keys for which no " +
 		"permission was checked. These are GEORADIUS and GEORADIUSBYMEMBER with two STORE, SORT with " +

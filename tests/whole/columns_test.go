@@ -295,6 +295,42 @@ var pairColumns = []*column{
 			"notify-keyspace-events", "", "activedefrag", "no", "aof-use-rdb-preamble", "yes", "appendonly", "yes")
 		c.rewritten(c.p)
 	}},
+	{name: "replica-leaves", kind: handovers, weight: 20, rows: []*row{exec, exec, eval, fcall, restore},
+		before: func(c *cell) {
+			c.unit.work *= 4 // the primary must learn of it within the unit
+			c.p.Do("CONFIG", "SET", "min-replicas-to-write", 1)
+		}, act: func(c *cell) {
+			c.nap()
+			c.must(c.r, "REPLICAOF", "NO", "ONE")
+		}, after: func(c *cell) {
+			c.p.Do("CONFIG", "SET", "min-replicas-to-write", 0)
+			c.r.Do("REPLICAOF", "127.0.0.1", c.p.Port)
+			c.r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+		}},
+	{name: "save-fails", kind: pairs, weight: 20, rows: []*row{exec, exec, eval, fcall, restore}, before: func(c *cell) {
+		// A folder has the file's name, so the save fails at its end. In most cells the unit runs by then.
+		file := c.p.File("dump.rdb")
+		if err := os.RemoveAll(file); err != nil {
+			c.Fatal(err)
+		}
+		if err := os.Mkdir(file, 0o755); err != nil {
+			c.Fatal(err)
+		}
+		c.unit.work *= 4
+		c.p.Do("CONFIG", "SET", "save", "3600 1", "rdb-key-save-delay", 20+c.rng.IntN(300))
+		c.p.Do("BGSAVE")
+		c.nap()
+	}, act: (*cell).end, after: func(c *cell) {
+		c.await("the failure of the save", func() error {
+			return testkit.Equal(c.p.Info("persistence")["rdb_last_bgsave_status"], "err")
+		})
+		if err := os.Remove(c.p.File("dump.rdb")); err != nil {
+			c.Fatal(err)
+		}
+		c.p.Do("CONFIG", "SET", "save", "", "rdb-key-save-delay", 0)
+		c.p.Do("BGSAVE")
+		c.saved(c.p)
+	}},
 	{name: "expiry", kind: pairs, weight: 60, rows: scripts, before: func(c *cell) {
 		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))
 		c.p.Do("EVAL", "for i = 1, 20 do redis.call('SET', 'lapses:' .. i, i, 'PX', ARGV[1] * i) end", 0, 1+c.rng.IntN(3))

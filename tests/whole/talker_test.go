@@ -149,7 +149,7 @@ func (k *talker) transaction() (all []request) {
 			}
 			e := v.Elems
 			return !refused && len(e) == len(queued) && e[0].Kind == ':' && e[1].Kind == ':' && e[2].Null &&
-				e[3].Kind == ':' && (script.right(e[4]) || e[4].Err() != nil && mayRefuse(e[4].Err())) && e[5].Text == tok
+				e[3].Kind == ':' && (script.right(e[4]) || e[4].Err() != nil && wasKilled(e[4].Err())) && e[5].Text == tok
 		}})
 }
 
@@ -221,9 +221,13 @@ func mayRefuse(err error) bool {
 	case "BUSY", "OOM", "UNBLOCKED", "EXECABORT", "LOADING", "NOREPLICAS":
 		return true
 	default:
-		return strings.Contains(text, "killed by user") || strings.Contains(text, "Function not found")
+		return wasKilled(err) || strings.Contains(text, "Function not found")
 	}
 }
+
+// wasKilled reports whether SCRIPT KILL has ended the script. A transaction's script gets no other error, because the
+// server's state at the start of a transaction decides about all of its writes.
+func wasKilled(err error) bool { return strings.Contains(err.Error(), "killed by user") }
 
 // talk sends batches until the time is over. Then the connection, if any, is idle.
 func (k *talker) talk() {
