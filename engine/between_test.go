@@ -255,3 +255,65 @@ func TestHaltEndsWaits(t *testing.T) {
 		t.Errorf("the command has ended: %q", said)
 	}
 }
+
+// TestContinue: a command that waited outside the turns continues after the open unit, and after a pause that holds it.
+// It is refused if its user has lost the right. It may wait once more.
+func TestContinue(t *testing.T) {
+	var end atomic.Bool
+	var waits atomic.Int64
+	var work func(c *command.Context) error
+	work = func(c *command.Context) error {
+		if waits.Add(-1) >= 0 {
+			c.Core.Block(c, command.Wait{Busy: true, Retry: work})
+			return nil
+		}
+		c.Changed(1)
+		c.Reply.OK()
+		return nil
+	}
+	h := newTestCore(t, append(lendRows(&end), command.Spec{Name: "work", Arity: 1, Flags: command.Write, Run: work})...)
+	h.setUser("bob", "on", ">pw", "+work", "~*")
+	other, _ := h.arrive()
+	for _, one := range []struct {
+		name       string
+		begin, end func()
+		want, sent string
+	}{
+		{"in time", func() {}, func() {}, "post +OK\r\n; resume", "0:WORK"},
+		{"a unit", func() {
+			end.Store(false)
+			long, _ := h.arrive()
+			h.batch(long, "LONG k")
+		}, func() {
+			h.do(other, "ENDLONG")
+			eventually(t, "the unit's end", func() bool { return !h.Lent() })
+		}, "post +OK\r\n; resume", "MULTI | 0:SET k v | 0:SET k v | EXEC | 0:WORK"},
+		{"a pause", func() { h.do(other, "CLIENT PAUSE 100000 WRITE") }, func() { h.do(other, "CLIENT UNPAUSE") },
+			"post +OK\r\n; resume", "0:WORK"},
+		{"a right", func() { h.setUser("bob", "-work") }, func() { h.setUser("bob", "+work") },
+			"post -NOPERM User bob has no permissions to run the 'work' command\r\n; resume", ""},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			cl, conn := h.arrive()
+			h.do(cl, "AUTH bob pw")
+			waits.Store(2)
+			h.batch(cl, "WORK")
+			h.Do(func() { h.Continue(cl) }) // it waits again
+			conn.take()
+			h.sink.take()
+			one.begin()
+			h.Do(func() { h.Continue(cl) })
+			if one.sent != "" && one.name != "in time" && (conn.take() != "" || h.sink.take() != "") {
+				t.Error("it continues at once")
+			}
+			one.end()
+			h.pass(heldMs * 2 * time.Millisecond)
+			h.dutySlice()
+			h.expect("the client", conn.take(), one.want)
+			h.expect("the stream", strings.Trim(strings.ReplaceAll(h.sink.take(), "| . ", ""), " .|"), one.sent)
+			if n := h.BlockedClients(); n != 0 || len(h.waiting.byClient) != 0 || h.TimedWaits() != 0 {
+				t.Errorf("%d clients are blocked, of %d, %d in time", n, len(h.waiting.byClient), h.TimedWaits())
+			}
+		})
+	}
+}

@@ -22,6 +22,10 @@ func (c *Core) Block(ctx *command.Context, w command.Wait) {
 	if w.Again != nil {
 		p.againMs = w.Again(ctx)
 	}
+	if before := c.waiting.byClient[cl]; before != nil { // its Retry waits once more
+		p.unbooked, p.took = before.unbooked, before.took
+		c.waiting.leave(before)
+	}
 	c.waiting.enter(p)
 	c.space.Blocking = len(c.waiting.byKey)
 	p.wait.Keys = nil // lent

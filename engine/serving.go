@@ -66,7 +66,7 @@ func (c *Core) retry(p *parked) {
 	})
 }
 
-// retryDue runs a parked client's command again at the time that Again has returned.
+// retryDue runs a parked client's command again at the time that Again has returned, or in Continue.
 func (c *Core) retryDue(p *parked) {
 	c.waiting.postpone(p, c.nowMs+heldMs)
 	switch v, err := c.admit(unblocked, p.cl, plainCall(p.spec, p.args)); v {
@@ -201,12 +201,26 @@ func (c *Core) expireWaits(budget int) {
 	}
 }
 
-// Wake calls a parked client's Retry, for waits that no key ends: WAIT, WAITAOF.
+// Wake calls a parked client's Retry, for waits that no key ends: WAIT, WAITAOF. The Retry only replies, or it asks
+// Readmit itself.
 func (c *Core) Wake(cl *client.Client) {
 	c.assertHeld()
 	if p := c.waiting.byClient[cl]; p != nil && p.wait.Retry != nil {
 		c.retry(p)
 	}
+}
+
+// Continue is Wake for a Retry that does a command's work, which waited for something outside the turn. It waits for
+// the end of the open unit. Then the gates are asked again: the user may have lost the right, and a pause may hold the
+// command. Turn only.
+func (c *Core) Continue(cl *client.Client) {
+	c.assertHeld()
+	p := c.waiting.byClient[cl]
+	c.Between(func() {
+		if p != nil && c.waiting.byClient[cl] == p {
+			c.retryDue(p)
+		}
+	})
 }
 
 // EndWait ends the wait of a client whose Retry does not reply. PSYNC may reply in a later turn.

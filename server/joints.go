@@ -64,7 +64,7 @@ func (in *instance) configPart() *part.Part {
 			Rewrite:    func() error { return in.rewriter.Rewrite(false) },
 			ResetStat:  in.parts.Reset,
 			Await: func(cl *client.Client, pairs []setting.Pair) bool {
-				return in.listening.await(pairs, func() { in.core.Do(func() { in.core.Wake(cl) }) })
+				return in.listening.await(pairs, func() { in.core.Do(func() { in.core.Continue(cl) }) })
 			},
 		})}
 		return nil

@@ -44,7 +44,7 @@ func (in *instance) sentinelPart() *part.Part {
 			SetLogLevel: func(level string) error {
 				return in.registry.SetMany([]setting.Pair{{Name: "loglevel", Value: level}}, setting.Conditions{})
 			},
-			Wake: func(cl *client.Client) { go in.core.Do(func() { in.core.Wake(cl) }) },
+			Wake: func(cl *client.Client) { go in.core.Do(func() { in.core.Continue(cl) }) },
 		}
 		p.Sections = []info.Section{in.watcher.Section()}
 		p.Threads = func() part.Need { return part.Laden } // goroutines wait in the kernel for the links

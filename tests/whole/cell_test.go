@@ -61,6 +61,8 @@ type cell struct {
 	lost     bool               // the unit may be lost, as column.mayLose allows
 	saw      int64              // keys of the unit that another client has seen
 	sight    func()             // ends that client
+	setter   *respclient.Client // of a CONFIG SET
+	setting  *call              // that CONFIG SET
 }
 
 // A unit is one call of the cell's row, with its result.
@@ -152,6 +154,9 @@ func (c *cell) begin() {
 		u.id = v.Int
 	}
 	requests := c.row.requests(c)
+	if c.column.ready != nil {
+		c.column.ready(c)
+	}
 	for _, request := range slices.Concat(u.ahead, requests, u.then) {
 		client.Send(request...)
 	}

@@ -22,6 +22,7 @@ type column struct {
 	rule   string // why data may be lost, as in Redis; empty: acknowledged data must stay
 
 	before  func(c *cell) // the unit has not begun
+	ready   func(c *cell) // the unit's client is connected
 	act     func(c *cell) // the unit runs
 	after   func(c *cell) // the unit is over
 	copies  func(c *cell) []*testkit.Server
@@ -330,6 +331,22 @@ var pairColumns = []*column{
 		c.p.Do("CONFIG", "SET", "save", "", "rdb-key-save-delay", 0)
 		c.p.Do("BGSAVE")
 		c.saved(c.p)
+	}},
+	{name: "config-waits", kind: handovers, weight: 20, rows: lending, before: func(c *cell) {
+		c.setter = known(c, c.p)
+	}, ready: func(c *cell) {
+		// The command looks a name up outside the turns, and sets the others when the name is there. The unit runs by then.
+		words := append([]any{"CONFIG", "SET", "bind", "localhost"}, pick(c.rng, []any{"appendonly", "no"},
+			[]any{"min-replicas-to-write", 2}, []any{"maxmemory", 1})...)
+		c.setting = sentBy(c.setter, words...)
+	}, act: (*cell).end, after: func(c *cell) {
+		<-c.setting.done
+		if err := c.setting.err; err != nil || c.setting.reply.Err() != nil {
+			c.Fatalf("CONFIG SET: %v %v", c.setting.reply, err)
+		}
+		_ = c.setter.Close()
+		c.p.Do("CONFIG", "SET", "bind", "127.0.0.1", "appendonly", "yes", "min-replicas-to-write", 0, "maxmemory", 0)
+		c.rewritten(c.p)
 	}},
 	{name: "expiry", kind: pairs, weight: 60, rows: scripts, before: func(c *cell) {
 		c.p.Do("SET", c.unit.key("v"), "x", "PX", 1+c.rng.Int64N(c.unit.work.Milliseconds()+1))

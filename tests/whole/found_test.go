@@ -23,14 +23,32 @@ type call struct {
 	done  chan struct{}
 }
 
-// sent sends a request and does not wait for the reply.
-func sent(s *testkit.Server, words ...any) *call {
-	c, client := &call{done: make(chan struct{})}, s.Dial()
+// sent sends a request over a new connection, and does not wait for the reply.
+func sent(s *testkit.Server, words ...any) *call { return sentBy(s.Dial(), words...) }
+
+// sentBy is sent for a client's connection.
+func sentBy(client *respclient.Client, words ...any) *call {
+	c := &call{done: make(chan struct{})}
+	client.Send(words...)
+	c.err = client.Flush()
 	go func() {
 		defer close(c.done)
-		c.reply, c.err = client.Do(words...)
+		if c.err == nil {
+			c.reply, c.err = client.Receive()
+		}
 	}()
 	return c
+}
+
+// known returns a client whose connection s has accepted. So its next command comes before those of later clients, and
+// a new listener does not reset the connection.
+func known(t testing.TB, s *testkit.Server) *respclient.Client {
+	t.Helper()
+	cl := s.Dial()
+	if v, err := cl.Do("PING"); err != nil || v.Text != "PONG" {
+		t.Fatal(v, err)
+	}
+	return cl
 }
 
 // answer waits for the reply.
