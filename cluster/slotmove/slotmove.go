@@ -311,8 +311,14 @@ func (m *Mover) show(list []uint16) {
 			keys += m.parts.Space.StoredInSlot(slot)
 		}
 	}
-	m.parts.Space.Hide(list, false)
+	m.hide(list, false)
 	m.core.Changed(keys)
+}
+
+// hide hides slots, or shows them again. An open unit would see their keys leave or come.
+func (m *Mover) hide(list []uint16, hidden bool) {
+	m.core.AssertWhole("slots are hidden or shown")
+	m.parts.Space.Hide(list, hidden)
 }
 
 // tellEnd tells replicas and the log how an import ended.
@@ -418,10 +424,16 @@ func (m *Mover) roleChanged() {
 }
 
 // settle ends an import that another server, or an earlier process, has begun. It succeeded if this node owns its
-// slots.
+// slots. While a unit is open, or writes are held for a failover, it does not end: a later tick calls settle again.
 func (m *Mover) settle(j *job, why string) {
-	if m.owner(j.list) != m.parts.Cluster.Me() {
+	switch {
+	case m.owner(j.list) != m.parts.Cluster.Me():
 		m.end(j, failed, why)
+		return
+	case m.core.Lent():
+		return
+	}
+	if m.show(j.list); m.core.FailsOver() {
 		return
 	}
 	m.enter(j, success)
@@ -461,7 +473,7 @@ func (m *Mover) flushed() {
 			j.message = "Full resynchronization occurred"
 			m.enter(j, failed)
 			m.log.Warning("Slot migration %s finished. State: %s, Message: %s", j.what, j.state, j.message)
-			m.parts.Space.Hide(j.list, false)
+			m.hide(j.list, false)
 		default:
 			m.end(j, failed, "Data was flushed")
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,7 @@ type node struct {
 	lacking bool             // replicas do not have the keys
 	lacks   string           // the log's files do not hold the data set, for this reason
 	patient time.Duration    // repl-timeout
+	over    atomic.Bool      // ends LONG
 }
 
 func newNode(t testing.TB) *node {
@@ -172,7 +174,11 @@ func newNode(t testing.TB) *node {
 			done(!n.lacking)
 		}})
 	rows, err := command.NewCatalogue(str.Family, command.Family{Name: "cluster",
-		Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: Subcommands(n.mover)}}})
+		Rows: []command.Spec{{Name: "cluster", Arity: -2, Subs: Subcommands(n.mover)},
+			{Name: "long", Arity: 1, Run: func(ctx *command.Context) error { // lends the turn
+				ctx.Core.Lend(ctx, func(*command.Context) (bool, error) { return n.over.Load(), nil })
+				return nil
+			}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

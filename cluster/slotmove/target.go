@@ -96,7 +96,7 @@ func (m *Mover) establish(ctx *command.Context, waited bool) error {
 		j.target, j.cl, j.heardMs = m.parts.Cluster.Me(), ctx.Client, m.core.SteadyMs()
 		j.readBefore = j.cl.InputBytes
 	}
-	m.parts.Space.Hide(j.list, true)
+	m.hide(j.list, true)
 	m.add(j)
 	m.log.Notice("New slot import job created: %s.", j.what)
 	if t := m.waiting(j); t != nil {
@@ -168,7 +168,7 @@ func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 			m.core.Do(func() {
 				again = waits && m.parts.Lacks() != "" && time.Now().Before(until)
 				if waits && !again {
-					m.core.Wake(cl)
+					m.core.Continue(cl)
 				}
 			})
 			if again {
@@ -216,7 +216,7 @@ func (m *Mover) clean(j *job) {
 	list := m.leftovers(j.list)
 	go func() {
 		m.drop(list, func(slot uint16) bool { return j.state == importCleaning && !m.isMine(slot) })
-		m.core.DoBetween(func() {
+		m.core.DoWhenWritable(func() { // FINISH would move an offset that is promised to a replica
 			if j.state == importCleaning {
 				m.enter(j, j.after)
 				m.ended(j)
