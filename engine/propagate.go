@@ -81,7 +81,7 @@ func (c *Core) Dirty() int64 {
 // flushUnit passes the unit to the sinks, to each the effects that are addressed to it. Several effects are put between
 // MULTI and EXEC. Then it empties the unit.
 func (c *Core) flushUnit() {
-	c.assertHeld()
+	c.AssertWhole("effects are sent")
 	u := &c.stack.unit
 	if c.stack.counted > uncounted {
 		c.countStream()

@@ -4,6 +4,7 @@ import (
 	"spindle/engine/client"
 	"spindle/engine/command"
 	"spindle/engine/data/value"
+	"spindle/internal/invariant"
 	"spindle/protocol"
 )
 
@@ -112,6 +113,8 @@ func (c *Core) answerParked(p *parked, event string, f func(*command.Context)) {
 	c.pushes.parked = true
 	defer c.sendDeferred() // engine.O2
 	f(ctx)
+	invariant.That(c.lent == nil && c.stack.depth == 1 || ctx.Dirty == 0 && !ctx.Effects.Replaced,
+		"engine.B1: %s has effects while another unit is open", p.spec.Full)
 	if ctx.Dirty != 0 || ctx.Effects.Replaced {
 		c.book(ctx)
 	}
