@@ -52,6 +52,14 @@ func (c *Core) Raise(b *part.Barrier, up bool) {
 	}
 }
 
+// SetLoading sets or clears the loading state. During loading only commands with the flag for it run.
+func (c *Core) SetLoading(on bool) {
+	c.AssertWhole("the loading state changes")
+	c.duties.loading = on
+	c.space.Trusting = on
+	c.Raise(c.loading, on)
+}
+
 // Between runs f while no unit is open: at once, or in the turn that ends the open unit. Turn only.
 func (c *Core) Between(f func()) { c.awaitUnit(awaiting{f: f}) }
 

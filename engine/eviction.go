@@ -172,11 +172,3 @@ func (c *Core) NoteStream(bytes, limit int64) {
 	c.assertHeld()
 	c.streamBytes, c.streamExcess = bytes, max(0, bytes-limit)
 }
-
-// SetLoading sets or clears the loading state. During loading only commands with the flag for it run.
-func (c *Core) SetLoading(on bool) {
-	c.AssertWhole("the loading state changes")
-	c.duties.loading = on
-	c.space.Trusting = on
-	c.Raise(c.loading, on)
-}

@@ -467,9 +467,9 @@ func TestLendInExecOfAClientThatEndsItself(t *testing.T) {
 	}
 }
 
-// TestLendInExecOfThePrimary: a command of our primary's transaction lends the turn. Follow returns when the transaction
-// has ended. applied runs once, after the effects were sent and before any function of Between. The batch's reply has
-// nothing of the transaction's later commands.
+// TestLendInExecOfThePrimary: a command of our primary's transaction lends the turn. Follow returns when the
+// transaction has ended. applied runs once, after the effects were sent and before any function of Between. The batch's
+// reply has nothing of the transaction's later commands.
 func TestLendInExecOfThePrimary(t *testing.T) {
 	var end atomic.Bool
 	h := newTestCore(t, lendRows(&end)...)
