@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -56,7 +58,7 @@ func TestClusterPage(t *testing.T) {
 			var counting sync.WaitGroup
 			counters := make([]*counter, 3)
 			for i := range counters {
-				counters[i] = &counter{t: t, key: keyIn(i), at: first + i}
+				counters[i] = &counter{t: t, dir: dir, key: keyIn(i), at: first + i}
 				counting.Go(func() { counters[i].run(stop) })
 			}
 			out, code := testkit.Run(t, testkit.Slowly(4*time.Minute), "cd "+dir+"\nPATH=$PWD:$PATH\n"+script, "/bin/sh")
@@ -99,6 +101,7 @@ func keyIn(shard int) string {
 // A counter is a client that increments a key and follows MOVED.
 type counter struct {
 	t            *testing.T
+	dir          string // of the page's files
 	key          string
 	at           int // the port of the node that the client uses
 	acked, moves atomic.Int64
@@ -129,9 +132,44 @@ func (c *counter) run(stop <-chan struct{}) {
 			c.at, _ = strconv.Atoi(port)
 			conn.Close()
 			conn = nil
-		case err != nil || v.Int != c.acked.Add(1):
-			c.t.Errorf("INCR %s at %d: %v %v, want %d", c.key, c.at, v, err, c.acked.Load())
+		case err != nil:
+			c.t.Errorf("INCR %s at %d after %d: %v\n%s", c.key, c.at, c.acked.Load(), err, c.traces(conn))
+			return
+		case v.Int != c.acked.Add(1):
+			c.t.Errorf("INCR %s at %d: %v, want %d", c.key, c.at, v, c.acked.Load())
 			return
 		}
 	}
+}
+
+// traces shows where an INCR without a reply may be: the queues of both sockets, and what the server knows of its
+// clients. It also shows whether the key was incremented, and whether the reply still comes.
+func (c *counter) traces(conn *respclient.Client) (text string) {
+	_, own, _ := net.SplitHostPort(conn.Conn().LocalAddr().String())
+	n, _ := strconv.Atoi(own)
+	all, err := os.ReadFile("/proc/net/tcp")
+	text = fmt.Sprintln("local port", own, err)
+	for line := range strings.Lines(string(all)) {
+		if strings.Contains(line, fmt.Sprintf(":%04X ", n)) || strings.Contains(line, "tx_queue") {
+			text += line
+		}
+	}
+	for _, request := range [][]any{{"CLIENT", "LIST"}, {"INFO", "everything"}, {"CLUSTER", "NODES"}, {"GET", c.key},
+		{"STALLS", "GET"}} {
+		v, err := ask(c.at, request...)
+		if text += fmt.Sprintln(request, v.Text, v.Elems, err); err != nil {
+			break // the whole server may be stuck
+		}
+	}
+	conn.SetTimeout(5 * time.Second)
+	late, err := conn.Receive()
+	text += fmt.Sprintln("late reply:", late, err)
+	// The last trace ends the server: a dump of its goroutines goes to its log.
+	_ = exec.Command("pkill", "-QUIT", "-f", fmt.Sprintf(":%d .cluster", c.at)).Run()
+	var dump []byte
+	testkit.Holds(5*time.Second, func() bool {
+		dump, err = os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("node-%d.log", c.at)))
+		return strings.Contains(string(dump), "goroutine 1 ")
+	})
+	return text + fmt.Sprintf("its log, %v:\n%s", err, dump)
 }

@@ -17,7 +17,7 @@ func PageServers(t testing.TB, dir, kind string) {
 	}
 	for name, program := range map[string]string{"spindle": Spindle(t), "redis-server": theirs} {
 		text := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in *--sentinel*) exec %[1]s \"$@\" ;; esac\n"+
-			"exec %[1]s \"$@\" --repl-diskless-sync-delay 0\n", program)
+			"exec %[1]s \"$@\" --repl-diskless-sync-delay 0 2>&1\n", program)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
