@@ -58,6 +58,8 @@ type cell struct {
 	told     map[string]bool    // keys for which the listener got an invalidation
 	stored   map[string]bool    // keys for whose write the listener got a reply
 	saves    int64              // rdb_saves before the unit
+	from     int64              // aof_history_offset before the unit
+	sealing  *call              // a BACKUP SEAL under way
 	lost     bool               // the unit may be lost, as column.mayLose allows
 	saw      int64              // keys of the unit that another client has seen
 	sight    func()             // ends that client

@@ -32,7 +32,8 @@ type column struct {
 }
 
 // columns has the observers of all kinds of server sets.
-var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns, ackColumns)
+var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns, ackColumns,
+	momentColumns)
 
 // pairs is a primary with a log, its replica, and two independent servers.
 var pairs = &kind{name: "pair", lanes: 3, set: setPair}

@@ -46,7 +46,7 @@ var ackColumns = []*column{
 		c.regroup(c.fittest())
 		c.shown()
 	}, copies: ackCopies, restore: waitsNot},
-	{name: "ack-kill-all", kind: confirmed, weight: 3, rows: ackRows, before: func(c *cell) {
+	{name: "ack-kill-all", kind: confirmed, weight: 1, rows: ackRows, before: func(c *cell) {
 		waits(c)
 		c.setAll("min-replicas-to-ack", 2, "ack-mode", "disk")
 	}, act: func(c *cell) {
