@@ -29,9 +29,8 @@ var confirmed = &kind{name: "confirmed", lanes: 2, set: func(s *scene) {
 }}
 
 var (
-	ackRows       = []*row{eval, fcall, exec, sorts, restore}
-	ackCopies     = withMore(1)
-	confirmedRule = "a unit that is not confirmed may be lost"
+	ackRows   = []*row{eval, fcall, exec, sorts, restore}
+	ackCopies = withMore(1)
 )
 
 // In each of these columns a unit whose reply came without an error must be on the new primary.
@@ -74,7 +73,7 @@ var ackColumns = []*column{
 		c.regroup(pick(c.rng, c.r, c.more[0]))
 		c.shown()
 	}, copies: ackCopies, restore: waitsNot},
-	{name: "ack-timeout", kind: confirmed, weight: 6, rows: ackRows, mayLose: true, rule: confirmedRule,
+	{name: "ack-timeout", kind: confirmed, weight: 6, rows: ackRows,
 		before: func(c *cell) {
 			waits(c)
 			c.setAll("ack-timeout", 20)

@@ -119,34 +119,37 @@ func TestSecondCopyDuringScript(t *testing.T) {
 	}
 }
 
-// TestClusterFailoverDuringScript: a manual failover waits for the script that its primary runs. (B3)
-func TestClusterFailoverDuringScript(t *testing.T) {
-	t.Parallel()
+// clusterPair starts a cluster of one primary, which has all slots, and its replica.
+func clusterPair(t *testing.T, args ...string) (primary, replica *testkit.Server) {
+	t.Helper()
 	node := func() (*testkit.Server, int) {
 		bus := testkit.FreePort(t)
-		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
-			"--cluster-manual-failover-timeout", "20000"), bus // the script takes long under load
+		args := append([]string{"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus)}, args...)
+		return testkit.Start(t, args...), bus
 	}
 	s, bus := node()
 	r, _ := node()
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
 	testkit.Meet(t, s, bus, r)
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the replica follows", func() error {
-		v, err := r.Ask("CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
-		if err == nil {
-			err = v.Err()
-		}
-		return err
-	})
+	answered := func(one *testkit.Server, what string, args ...any) {
+		testkit.Until(t, testkit.Slowly(20*time.Second), what, func() error {
+			v, err := one.Ask(args...)
+			if err == nil {
+				err = v.Err()
+			}
+			return err
+		})
+	}
+	answered(r, "the replica follows", "CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
 	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the cluster serves", func() error {
-		v, err := s.Ask("SET", "{a}l", "")
-		if err == nil {
-			err = v.Err()
-		}
-		return err
-	})
-	s.Do("DEL", "{a}l")
+	answered(s, "the cluster serves", "DEL", "{a}k")
+	return s, r
+}
+
+// TestClusterFailoverDuringScript: a manual failover waits for the script that its primary runs. (B3)
+func TestClusterFailoverDuringScript(t *testing.T) {
+	t.Parallel()
+	s, r := clusterPair(t, "--cluster-manual-failover-timeout", "20000") // the script takes long under load
 	script := sent(s, "EVAL", `redis.call('RPUSH', KEYS[1], 'a', 'b', 'c')
 		redis.call('SET', KEYS[2], 'yes')
 		local t = os.clock() repeat until os.clock() - t > 0.3

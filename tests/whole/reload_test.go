@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"spindle/internal/slots"
 	"spindle/tests/testkit"
 )
 
@@ -68,29 +67,7 @@ func demoted(t *testing.T, s, r *testkit.Server, load *call) {
 // copy would mix with what the log brings.
 func TestDemotedDuringReload(t *testing.T) {
 	t.Parallel()
-	node := func() (*testkit.Server, int) {
-		bus := testkit.FreePort(t)
-		return testkit.Start(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus), "--appendonly", "yes"), bus
-	}
-	s, bus := node()
-	r, _ := node()
-	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, slots.Count-1)
-	testkit.Meet(t, s, bus, r)
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the replica follows", func() error {
-		v, err := r.Ask("CLUSTER", "REPLICATE", s.Do("CLUSTER", "MYID").Text)
-		if err == nil {
-			err = v.Err()
-		}
-		return err
-	})
-	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
-	testkit.Until(t, testkit.Slowly(20*time.Second), "the cluster serves", func() error {
-		v, err := s.Ask("DEL", "{a}k")
-		if err == nil {
-			err = v.Err()
-		}
-		return err
-	})
+	s, r := clusterPair(t, "--appendonly", "yes")
 	fill(t, s, r)
 	load := reloads(t, s)
 	r.Do("CLUSTER", "FAILOVER", "TAKEOVER")
