@@ -209,7 +209,8 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) 
 		if several && missing > 0 {
 			r.why = unstable
 		}
-	case (cl.Is(client.ReadOnly) || shard) && !writes && m.Replica && owner == m.Primary:
+	case (cl.Is(client.ReadOnly) || shard) && !writes && m.Replica && owner == m.Primary &&
+		(shard || !c.space.Hides(uint16(r.slot))): // of a hidden slot, the primary's stream has not brought all keys
 	case owner != m.Me:
 		r.why, r.to = moved, owner
 	}

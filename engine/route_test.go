@@ -112,6 +112,11 @@ func TestRoutingAtReplica(t *testing.T) {
 	publish(func(d *slots.Draft, _, other *slots.Node) { d.Map().Replica, d.Map().Primary = true, other })
 	h.expect("replica", h.do(cl, "GET bar", "READONLY", "GET bar", "SET bar 1", "READWRITE", "GET bar"),
 		movedBar+"+OK\r\n$-1\r\n"+movedBar+"+OK\r\n"+movedBar)
+	h.Do(func() { h.space.Hide([]uint16{slotOfBar}, true) }) // the primary owns it, and the stream still brings its keys
+	h.expect("a slot that arrives", h.do(cl, "READONLY", "GET bar", "MULTI", "GET bar"),
+		"+OK\r\n"+movedBar+"+OK\r\n"+movedBar)
+	h.Do(func() { h.space.Hide([]uint16{slotOfBar}, false) })
+	h.expect("a slot that has arrived", h.do(cl, "DISCARD", "GET bar"), "+OK\r\n$-1\r\n")
 }
 
 // TestRerouteOfBlocked: a client that waits for a key gets a redirection when the key's slot has moved away. A client
