@@ -90,6 +90,21 @@ func TestEndOfUnknownMove(t *testing.T) {
 	}
 }
 
+// TestPromotionWithTheSlots: a replica takes over from its primary, which owned the slots of a move. It shows them when
+// the mover hears of the new map, not at a later tick.
+func TestPromotionWithTheSlots(t *testing.T) {
+	n := newNode(t)
+	n.receive()
+	n.demote()
+	n.Do(n.mover.tick)
+	n.Do(func() { n.SetReplica(false) })
+	n.cluster.publish(ranges{{0, 16000}}.list())
+	n.Do(n.mover.Moved)
+	if keys, hidden := n.hidden(); keys != 1 || hidden {
+		t.Errorf("%d keys are there, slots hidden: %t", keys, hidden)
+	}
+}
+
 // TestNoGrant: the source of a move has become a replica, or its replica is to take over. Another node may serve the
 // slots, so it grants nothing.
 func TestNoGrant(t *testing.T) {

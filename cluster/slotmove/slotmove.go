@@ -522,8 +522,9 @@ func (m *Mover) failedCommand(cl *client.Client, spec *command.Spec, err error) 
 	}
 }
 
-// Moved is told that the map of slots has changed. Turn only.
+// Moved is told that the map of slots has changed. Turn only. A replica that takes over shows the slots at once.
 func (m *Mover) Moved() {
+	m.noteRole()
 	for _, j := range append([]*job(nil), m.jobs...) {
 		if j.running() && !j.tracking {
 			if j.export {
