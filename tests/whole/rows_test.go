@@ -247,7 +247,8 @@ var (
 )
 
 var (
-	rows    = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged, flush, reload}
+	rows = []*row{eval, fcall, exec, sorts, restore, move, reader, counter, logged, flush, reload, evalReads,
+		fcallReads, execReads}
 	scripts = []*row{eval, fcall, exec}
 	lending = []*row{eval, fcall, exec, restore}
 	all     = []*row{eval, fcall, exec, sorts, restore, move}

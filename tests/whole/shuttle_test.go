@@ -1,0 +1,297 @@
+package whole
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/protocol/respclient"
+	"spindle/tests/testkit"
+)
+
+// shuttles is two primaries with a replica each, and a third primary that only votes. One slot moves as a whole between
+// the first two, to and fro. p owns it between cells, and r is its replica. more has the other primary, its replica and
+// the third.
+var shuttles = &kind{name: "shuttle", lanes: 1, set: func(s *scene) {
+	bus := 0
+	node := func() *testkit.Server {
+		port := testkit.FreePort(s)
+		if bus == 0 {
+			bus = port
+		}
+		return testkit.Start(s, "--cluster-enabled", "yes", "--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()),
+			"--cluster-port", strconv.Itoa(port), "--cluster-allow-replica-migration", "no", "--cluster-replica-no-failover",
+			"yes", "--repl-ping-replica-period", "1", "--appendonly", "yes")
+	}
+	s.p, s.r = node(), node()
+	s.more = []*testkit.Server{node(), node(), node()}
+	for i, one := range []*testkit.Server{s.p, s.more[0], s.more[2]} {
+		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
+		one.Do("FUNCTION", "LOAD", "REPLACE", library)
+	}
+	half := shuttle / 2
+	s.p.Do("CLUSTER", "ADDSLOTSRANGE", half+1, slots.Count-1)
+	s.more[0].Do("CLUSTER", "ADDSLOTSRANGE", 1, half)
+	s.more[2].Do("CLUSTER", "ADDSLOTS", 0)
+	testkit.Meet(s, s.p, bus, append([]*testkit.Server{s.r}, s.more...)...)
+	s.agreed(5)
+	s.r.Do("CLUSTER", "REPLICATE", s.id(s.p))
+	s.more[1].Do("CLUSTER", "REPLICATE", s.id(s.more[0]))
+	for _, one := range []*testkit.Server{s.r, s.more[1]} {
+		one.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	}
+	s.taken = map[uint16]bool{}
+	for slot := range uint16(slots.Count) {
+		s.taken[slot] = slot != shuttle
+	}
+}}
+
+// shuttle is the slot that moves. The payload of RESTORE is made in it, too.
+var shuttle = slots.Of([]byte("whole:payload"))
+
+var shuttleColumns = []*column{
+	// The unit runs at the target as soon as the slot is there.
+	{name: "arrives", kind: shuttles, weight: 12, rows: clusterRows, before: (*cell).departs, act: func(c *cell) {
+		for c.refused() {
+			c.resend()
+		}
+		if !c.unit.acked() {
+			c.Errorf("the unit has failed: %s", c.outcome())
+		}
+	}, after: (*cell).arrived, verify: (*cell).carried},
+	// The unit runs at the target, and has nothing to do with the slot.
+	{name: "arrives-beside", kind: shuttles, weight: 12, rows: []*row{eval, fcall, exec, restore, counter},
+		before: func(c *cell) {
+			c.besides(c.more[0])
+			c.departs()
+			c.soon()
+		}, act: func(c *cell) {
+			c.nap()
+			c.tell(pick(c.rng, c.p, c.more[0]), pick(c.rng, []any{"PING"}, []any{"CLUSTER", "CANCELSLOTMIGRATIONS"},
+				[]any{"CLIENT", "KILL", "TYPE", "normal"}, []any{"BGSAVE"}, []any{"BGREWRITEAOF"},
+				[]any{"CLIENT", "KILL", "TYPE", "replica"})...)
+		}, after: (*cell).arrived, verify: (*cell).carried},
+	// A unit without writes runs at the target's replica.
+	{name: "arrives-replica", kind: shuttles, weight: 6, rows: []*row{counter}, before: func(c *cell) {
+		c.unit.at = c.more[1]
+		c.departs()
+		c.soon()
+	}, act: (*cell).end, after: (*cell).arrived, verify: (*cell).carried},
+}
+
+// besides makes the unit run on s, with keys of a slot that stays there.
+func (c *cell) besides(s *testkit.Server) {
+	c.unit.at = s
+	for c.ownerOf(s, c.unit.tag) != s {
+		c.units++
+		c.unit.tag = "u" + strconv.Itoa(c.units)
+	}
+}
+
+// A voyage is one move of the slot.
+type voyage struct {
+	cargo unit // it was acknowledged at the source before the move
+	over  chan struct{}
+	looks sync.WaitGroup // the clients that look at the cargo
+	acked int64          // increments that the source has acknowledged during the move
+}
+
+// lookAtCargo is a script that returns what a server has of the cargo.
+const lookAtCargo = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.call('LLEN', KEYS[2])),
+	redis.call('GET', KEYS[3]) or ''}`
+
+// departs starts a move of the slot, after the source has acknowledged a unit in it. Clients look at that unit on all
+// nodes meanwhile.
+func (c *cell) departs() {
+	tag := "c" + strconv.Itoa(c.units)
+	for slots.Of([]byte(tag)) != shuttle {
+		c.units++
+		tag = "c" + strconv.Itoa(c.units)
+	}
+	c.voyage = &voyage{cargo: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
+	cargo := &c.voyage.cargo
+	c.must(c.p, cargo.part(1, cargo.n, 0, "EVAL", steps)...)
+	source := c.p
+	c.voyage.looks.Go(func() { c.increments(source) })
+	c.voyage.looks.Go(func() { c.looks(source, "the source", false) })
+	c.voyage.looks.Go(func() { c.looks(c.more[0], "the target", false) })
+	c.voyage.looks.Go(func() { c.looks(c.more[1], "the target's replica", true) })
+	if c.unit.at == c.p {
+		c.unit.at = c.more[0]
+	}
+	c.sails()
+	c.lags()
+}
+
+// sails asks the slot's owner to move it. It is refused while the slot moves.
+func (c *cell) sails() {
+	_, _ = c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", shuttle, shuttle, "NODE", c.id(c.more[0]))
+}
+
+// looks looks at the cargo on s until the cell is over. A replica may lack it.
+func (c *cell) looks(s *testkit.Server, name string, replica bool) {
+	u, seen := &c.voyage.cargo, false
+	client, err := respclient.Dial(s.Addr)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	client.SetTimeout(testkit.Slowly(time.Minute))
+	if replica {
+		_, _ = client.Do("READONLY")
+	}
+	want := strings.Repeat(strconv.Itoa(u.n)+" ", 3)
+	for tick := time.Tick(300 * time.Microsecond); ; {
+		select {
+		case <-c.voyage.over:
+			return
+		case <-tick:
+		}
+		v, err := client.Do("EVAL_RO", lookAtCargo, 3, u.key("c"), u.key("l"), u.key("m"))
+		if err != nil {
+			return // the connection was killed
+		}
+		if v.Err() != nil {
+			continue // the node does not serve the slot
+		}
+		switch got := strings.Join(v.Strings(), " ") + " "; {
+		case got == want:
+			seen = true
+		case got != " 0  " || !replica || seen:
+			c.Errorf("%s, %s, has %q of a unit that was there before the move, not %q; seen before: %t", name, s.Addr, got,
+				want, seen)
+			return
+		}
+	}
+}
+
+// increments increments a key of the cargo at the source, as long as the source has the slot.
+func (c *cell) increments(source *testkit.Server) {
+	client, err := respclient.Dial(source.Addr)
+	if err != nil {
+		return
+	}
+	defer client.Close()
+	client.SetTimeout(testkit.Slowly(time.Minute))
+	for tick := time.Tick(300 * time.Microsecond); ; {
+		select {
+		case <-c.voyage.over:
+			return
+		case <-tick:
+		}
+		v, err := client.Do("INCR", c.voyage.cargo.key("v"))
+		if err != nil || v.Err() != nil {
+			return
+		}
+		c.voyage.acked = v.Int
+	}
+}
+
+// lags delays the stream of the target's replica, while the bus tells that replica of the move's end. Sometimes it does
+// nothing.
+func (c *cell) lags() {
+	wait, length := time.Duration(c.rng.Int64N(int64(20*time.Millisecond))), 0.001*float64(1+c.rng.IntN(100))
+	words := pick(c.rng, []any{"PING"}, []any{"DEBUG", "SLEEP", length}, []any{"CLIENT", "KILL", "TYPE", "master"},
+		[]any{"CLIENT", "KILL", "TYPE", "master"})
+	c.voyage.looks.Go(func() {
+		testkit.Lapse(wait)
+		_, _ = c.more[1].Ask(words...)
+	})
+}
+
+// refused waits for the unit's end. It reports whether the unit's server did not serve the slot yet.
+func (c *cell) refused() bool {
+	c.end()
+	u := &c.unit
+	err := u.reply.Err()
+	if u.err != nil || err == nil || !slices.ContainsFunc([]string{"MOVED", "TRYAGAIN", "CLUSTERDOWN"},
+		func(word string) bool { return strings.HasPrefix(err.Error(), word) }) {
+		return false
+	}
+	c.sails() // the move may have failed
+	testkit.Moment(c.rng, 2*time.Millisecond)
+	return true
+}
+
+// arrived waits until the move is over, and makes the slot's owner the primary of the next cell.
+func (c *cell) arrived() {
+	var owner *testkit.Server
+	c.await("no move, and one owner of the slot", func() error {
+		for _, s := range []*testkit.Server{c.p, c.more[0]} { // asked before the owner
+			if state := moveState(s); state != "success" && state != "failed" && state != "cancelled" {
+				return fmt.Errorf("the move's state at %s is %s", s.Addr, state)
+			}
+		}
+		owner = c.ownerOf(c.p, "whole:payload")
+		for _, s := range c.servers() {
+			if own := c.ownerOf(s, "whole:payload"); own == nil || own != owner {
+				return fmt.Errorf("%s knows another owner", s.Addr)
+			}
+		}
+		return nil
+	})
+	if owner == c.more[0] {
+		c.p, c.r, c.more[0], c.more[1] = c.more[0], c.more[1], c.p, c.r
+	}
+	c.await("no key of the slot at the other primary", func() error {
+		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", shuttle).Int, 0)
+	})
+	close(c.voyage.over)
+	c.voyage.looks.Wait()
+}
+
+// moveState returns the state of a node's latest move.
+func moveState(s *testkit.Server) string {
+	v, err := s.Ask("CLUSTER", "GETSLOTMIGRATIONS")
+	if err != nil || len(v.Elems) == 0 {
+		return "unknown"
+	}
+	for i, e := range v.Elems[0].Elems {
+		if e.Text == "state" {
+			return v.Elems[0].Elems[i+1].Text
+		}
+	}
+	return "unknown"
+}
+
+// ownerOf returns the primary that owns a key's slot, as s knows it; nil if s does not know.
+func (c *cell) ownerOf(s *testkit.Server, key string) *testkit.Server {
+	v, err := s.Ask("CLUSTER", "SLOTS")
+	if err != nil {
+		return nil
+	}
+	slot := int64(slots.Of([]byte(key)))
+	for _, e := range v.Elems {
+		if e.Elems[0].Int <= slot && slot <= e.Elems[1].Int {
+			for _, one := range c.servers() {
+				if one.Port == int(e.Elems[2].Elems[1].Int) {
+					return one
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// carried checks both primaries and their replicas. The slot's owner must have the cargo. The unit's server must have
+// the unit, if it was acknowledged.
+func (c *cell) carried() {
+	c.equal([]*testkit.Server{c.p, c.r})
+	c.equal(c.more[:2])
+	cargo := *c
+	cargo.unit, cargo.row = c.voyage.cargo, eval
+	cargo.holds(c.p, "the slot's owner, of the cargo,", true)
+	if n, _ := strconv.ParseInt(c.read(c.p, "GET", cargo.unit.key("v")).Text, 10, 64); n < c.voyage.acked {
+		c.Errorf("the slot's owner has %d increments, and the source has acknowledged %d", n, c.voyage.acked)
+	}
+	if c.unit.at == c.more[0] {
+		c.holds(c.more[0], "the unit's server", true)
+	} else {
+		c.holds(c.p, "the slot's owner", true)
+	}
+	cargo.clean()
+}
