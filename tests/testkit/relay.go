@@ -16,6 +16,7 @@ type Relay struct {
 	dark     atomic.Bool
 	mu       sync.Mutex
 	open     []net.Conn
+	cuts     int // calls of Cut
 }
 
 // NewRelay makes a relay without a target.
@@ -35,17 +36,17 @@ func NewRelay(t testing.TB) *Relay {
 			if err != nil {
 				return
 			}
+			r.mu.Lock()
+			cuts := r.cuts
+			r.mu.Unlock()
 			up, err := net.Dial("tcp", "127.0.0.1:"+strconv.FormatInt(r.target.Load(), 10))
-			if err != nil || r.dark.Load() {
+			if err != nil || !r.keep(cuts, up, down) {
 				down.Close()
 				if err == nil {
 					up.Close()
 				}
 				continue
 			}
-			r.mu.Lock()
-			r.open = append(r.open, up, down)
-			r.mu.Unlock()
 			go func() {
 				io.Copy(up, down)
 				up.Close()
@@ -57,6 +58,18 @@ func NewRelay(t testing.TB) *Relay {
 		}
 	}()
 	return r
+}
+
+// keep adds the two ends of a connection. It returns false if the connection must end. The relay is dark then, or Cut
+// was called after cuts was read.
+func (r *Relay) keep(cuts int, up, down net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.dark.Load() || r.cuts != cuts {
+		return false
+	}
+	r.open = append(r.open, up, down)
+	return true
 }
 
 // pass copies the primary's bytes until the relay is dark. After that, it forwards no more bytes on this connection.
@@ -84,7 +97,7 @@ func (r *Relay) To(s *Server) { r.target.Store(int64(s.Port)) }
 // Darken makes the relay dark, or ends that. Connections that were open meanwhile stay dark.
 func (r *Relay) Darken(dark bool) { r.dark.Store(dark) }
 
-// Cut closes the connections.
+// Cut closes the connections, and those that are being opened.
 func (r *Relay) Cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,4 +105,5 @@ func (r *Relay) Cut() {
 		c.Close()
 	}
 	r.open = nil
+	r.cuts++
 }
