@@ -146,13 +146,13 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) 
 	r.slot = -1
 	var owner *slots.Node
 	var first []byte
-	migrating, importing, several, shard := false, false, false, false
+	migrating, importing, several, shard, data := false, false, false, false, false
 	missing, existing := 0, 0
 	// With several databases, only EXEC knows in which one a queued command will look for its keys.
 	later := cl.Is(client.Multi) && c.stack.depth == 0 && !call.Spec.Has(command.RunsQueue) && c.space.Len() > 1
 	c.keysOf(cl, db, call, func(spec *command.Spec, k namedKey) bool {
 		key, slot := k.key, slots.Of(k.key)
-		shard = shard || spec.Channels != 0
+		shard, data = shard || spec.Channels != 0, data || spec.Channels == 0
 		switch {
 		case r.slot < 0:
 			first, r.slot, owner = key, int(slot), m.Owner(slot)
@@ -210,7 +210,7 @@ func (c *Core) routeOf(m *slots.Map, cl *client.Client, db int, call part.Call) 
 			r.why = unstable
 		}
 	case (cl.Is(client.ReadOnly) || shard) && !writes && m.Replica && owner == m.Primary &&
-		(shard || !c.space.Hides(uint16(r.slot))): // of a hidden slot, the primary's stream has not brought all keys
+		(!data || !c.space.Hides(uint16(r.slot))): // of a hidden slot, the primary's stream has not brought all keys
 	case owner != m.Me:
 		r.why, r.to = moved, owner
 	}
@@ -294,7 +294,8 @@ func (c *Core) routeParked(m *slots.Map, p *parked, key []byte) error {
 	owner := m.Owner(slot)
 	switch _, importing := m.Importing[slot]; {
 	case owner == m.Me || importing:
-	case p.cl.Is(client.ReadOnly) && p.spec.Flags&command.Write == 0 && m.Replica && owner != nil && owner == m.Primary:
+	case p.cl.Is(client.ReadOnly) && p.spec.Flags&command.Write == 0 && m.Replica && owner != nil && owner == m.Primary &&
+		!c.space.Hides(slot):
 	case owner == nil:
 		return errUnbound
 	default:

@@ -116,7 +116,10 @@ func TestRoutingAtReplica(t *testing.T) {
 	h.expect("a slot that arrives", h.do(cl, "READONLY", "GET bar", "MULTI", "GET bar"),
 		"+OK\r\n"+movedBar+"+OK\r\n"+movedBar)
 	h.Do(func() { h.space.Hide([]uint16{slotOfBar}, false) })
-	h.expect("a slot that has arrived", h.do(cl, "DISCARD", "GET bar"), "+OK\r\n$-1\r\n")
+	h.expect("a slot that has arrived", h.do(cl, "DISCARD", "GET bar", "MULTI", "GET bar"),
+		"+OK\r\n$-1\r\n+OK\r\n+QUEUED\r\n")
+	h.Do(func() { h.space.Hide([]uint16{slotOfBar}, true) })
+	h.expect("EXEC in a slot that arrives", h.do(cl, "EXEC"), movedBar)
 }
 
 // TestRerouteOfBlocked: a client that waits for a key gets a redirection when the key's slot has moved away. A client

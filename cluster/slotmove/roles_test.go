@@ -105,6 +105,26 @@ func TestPromotionWithTheSlots(t *testing.T) {
 	}
 }
 
+// TestSourceOfItsLastSlot: a source gives its last slot away, so it becomes a replica of the target. The move has
+// succeeded, whether the mover hears of the role or of the map first.
+func TestSourceOfItsLastSlot(t *testing.T) {
+	for name, hears := range map[string]func(m *Mover){"role first": (*Mover).tick, "map first": (*Mover).Moved} {
+		t.Run(name, func(t *testing.T) {
+			n := newNode(t)
+			var j *job
+			n.Do(func() {
+				j = n.export(exportGranted)
+				n.cluster.publish(nil) // the other node owns all slots
+				n.SetReplica(true)
+				hears(n.mover)
+			})
+			if j.state != success {
+				t.Errorf("the move's state is %s", j.state)
+			}
+		})
+	}
+}
+
 // TestNoGrant: the source of a move has become a replica, or its replica is to take over. Another node may serve the
 // slots, so it grants nothing.
 func TestNoGrant(t *testing.T) {
@@ -118,20 +138,27 @@ func TestNoGrant(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNode(t)
+			n.cluster.publish(ranges{{0, 9}}.list())
 			c.prev(n)
 			n.asksForGrant(t)
 		})
 	}
 }
 
+// export adds a move of some slots to the other node. Turn only.
+func (n *node) export(in state) *job {
+	j := &job{name: strings.Repeat("a", nameBytes), export: true, state: in, source: n.cluster.Me(),
+		target: n.cluster.other.ID, ranges: ranges{{0, 9}}, list: ranges{{0, 9}}.list()}
+	j.untilMs = n.SteadyMs() + 1_000_000
+	j.wire, j.unlatch = newWire(n.mover, j), n.LatchSlots(j.list)
+	n.mover.add(j)
+	return j
+}
+
 // asksForGrant makes the node the source of a move whose target asks for the hand-over. The move must fail.
 func (n *node) asksForGrant(t *testing.T) {
 	n.Do(func() {
-		j := &job{name: strings.Repeat("a", nameBytes), export: true, state: exportPaused, source: n.cluster.Me(),
-			target: n.cluster.other.ID, ranges: ranges{{0, 9}}, list: ranges{{0, 9}}.list()}
-		j.untilMs = n.SteadyMs() + 1_000_000
-		j.wire, j.unlatch = newWire(n.mover, j), n.LatchSlots(j.list)
-		n.mover.add(j)
+		j := n.export(exportPaused)
 		n.mover.hear(j, "REQUEST-FAILOVER")
 		if j.state != failed {
 			t.Errorf("the move's state is %s", j.state)

@@ -413,6 +413,8 @@ func (m *Mover) roleChanged() {
 				m.enter(j, importElsewhere)
 				j.tracking = true
 			}
+		case j.export && m.replica && m.owner(j.list) == j.target: // the source of its last slot follows the target
+			m.movedExport(j)
 		case j.export && m.replica:
 			m.end(j, failed, "A failover occurred during slot export")
 		case m.replica:
@@ -522,16 +524,17 @@ func (m *Mover) failedCommand(cl *client.Client, spec *command.Spec, err error) 
 	}
 }
 
-// Moved is told that the map of slots has changed. Turn only. A replica that takes over shows the slots at once.
+// Moved is told that the map of slots has changed. Turn only.
 func (m *Mover) Moved() {
-	m.noteRole()
 	for _, j := range append([]*job(nil), m.jobs...) {
-		if j.running() && !j.tracking {
-			if j.export {
-				m.movedExport(j)
-			} else {
-				m.movedImport(j)
-			}
+		switch {
+		case !j.running():
+		case j.export:
+			m.movedExport(j)
+		case !j.tracking:
+			m.movedImport(j)
+		case !m.parts.Space.Replica && !m.core.Loading() && m.owner(j.list) == m.parts.Cluster.Me():
+			m.settle(j, "") // a replica that takes over with the slots shows them at once
 		}
 	}
 }

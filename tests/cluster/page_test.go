@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,6 +104,7 @@ type counter struct {
 	dir          string // of the page's files
 	key          string
 	at           int // the port of the node that the client uses
+	pid          int // of its process; 0: unknown
 	acked, moves atomic.Int64
 }
 
@@ -123,6 +124,10 @@ func (c *counter) run(stop <-chan struct{}) {
 				return
 			}
 			conn.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
+			info, _ := conn.Do("INFO", "server")
+			_, pid, _ := strings.Cut(info.Text, "process_id:")
+			c.pid = 0
+			_, _ = fmt.Sscan(pid, &c.pid)
 		}
 		v, err := conn.Do("INCR", c.key)
 		switch {
@@ -165,7 +170,9 @@ func (c *counter) traces(conn *respclient.Client) (text string) {
 	late, err := conn.Receive()
 	text += fmt.Sprintln("late reply:", late, err)
 	// The last trace ends the server: a dump of its goroutines goes to its log.
-	_ = exec.Command("pkill", "-QUIT", "-f", fmt.Sprintf(":%d .cluster", c.at)).Run()
+	if c.pid > 0 {
+		_ = syscall.Kill(c.pid, syscall.SIGQUIT)
+	}
 	var dump []byte
 	testkit.Holds(5*time.Second, func() bool {
 		dump, err = os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("node-%d.log", c.at)))
