@@ -65,7 +65,7 @@ type cell struct {
 	sight    func()             // ends that client
 	setter   *respclient.Client // of a CONFIG SET
 	setting  *call              // that CONFIG SET
-	voyage   *voyage            // of the slot that moves as a whole
+	moving   *slotMove          // the move of a slot that the unit meets
 }
 
 // A unit is one call of the cell's row, with its result.

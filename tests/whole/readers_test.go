@@ -120,8 +120,8 @@ func (c *cell) changes(s *testkit.Server) (stop func()) {
 	}
 }
 
-// behinds is a primary with a small backlog, and a replica that loads a full copy beside its old data.
-var behinds = &kind{name: "behind", lanes: 1, set: func(s *scene) {
+// smallBacklog is a primary with a small backlog, and a replica that loads a full copy beside its old data.
+var smallBacklog = &kind{name: "small-backlog", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s, "--repl-backlog-size", "16384", "--repl-ping-replica-period", "1")
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port), "--repl-diskless-load", "swapdb")
 	s.fill(fillers)
@@ -129,7 +129,7 @@ var behinds = &kind{name: "behind", lanes: 1, set: func(s *scene) {
 }}
 
 var readerColumns = []*column{
-	{name: "copy-again", kind: behinds, weight: 12, rows: readRows, before: func(c *cell) {
+	{name: "copy-again", kind: smallBacklog, weight: 12, rows: readRows, before: func(c *cell) {
 		onReplica(c)
 		c.p.Do("CONFIG", "SET", "rdb-key-save-delay", c.rng.IntN(1000))
 	}, act: func(c *cell) {

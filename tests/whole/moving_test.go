@@ -13,10 +13,10 @@ import (
 	"spindle/tests/testkit"
 )
 
-// shuttles is two primaries with a replica each, and a third primary that only votes. One slot moves as a whole between
-// the first two, to and fro. p owns it between cells, and r is its replica. more has the other primary, its replica and
-// the third.
-var shuttles = &kind{name: "shuttle", lanes: 1, set: func(s *scene) {
+// movers is two primaries with a replica each, and a third primary that only votes. One slot moves as a whole between
+// the first two, there and back. p owns it between cells, and r is its replica. more has the other primary, its replica
+// and the third.
+var movers = &kind{name: "mover", lanes: 1, set: func(s *scene) {
 	bus := 0
 	node := func() *testkit.Server {
 		port := testkit.FreePort(s)
@@ -33,7 +33,7 @@ var shuttles = &kind{name: "shuttle", lanes: 1, set: func(s *scene) {
 		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		one.Do("FUNCTION", "LOAD", "REPLACE", library)
 	}
-	half := shuttle / 2
+	half := movingSlot / 2
 	s.p.Do("CLUSTER", "ADDSLOTSRANGE", half+1, slots.Count-1)
 	s.more[0].Do("CLUSTER", "ADDSLOTSRANGE", 1, half)
 	s.more[2].Do("CLUSTER", "ADDSLOTS", 0)
@@ -46,45 +46,45 @@ var shuttles = &kind{name: "shuttle", lanes: 1, set: func(s *scene) {
 	}
 	s.taken = map[uint16]bool{}
 	for slot := range uint16(slots.Count) {
-		s.taken[slot] = slot != shuttle
+		s.taken[slot] = slot != movingSlot
 	}
 }}
 
-// shuttle is the slot that moves. The payload of RESTORE is made in it, too.
-var shuttle = slots.Of([]byte("whole:payload"))
+// movingSlot is the slot that moves. The payload of RESTORE is made in it, too.
+var movingSlot = slots.Of([]byte("whole:payload"))
 
-var shuttleColumns = []*column{
+var movingColumns = []*column{
 	// The unit runs at the target as soon as the slot is there.
-	{name: "arrives", kind: shuttles, weight: 12, rows: clusterRows, before: (*cell).departs, act: func(c *cell) {
+	{name: "arrives", kind: movers, weight: 12, rows: clusterRows, before: (*cell).beginMove, act: func(c *cell) {
 		for c.refused() {
 			c.resend()
 		}
 		if !c.unit.acked() {
 			c.Errorf("the unit has failed: %s", c.outcome())
 		}
-	}, after: (*cell).arrived, verify: (*cell).carried},
+	}, after: (*cell).arrived, verify: (*cell).checkMove},
 	// The unit runs at the target, and has nothing to do with the slot.
-	{name: "arrives-beside", kind: shuttles, weight: 12, rows: []*row{eval, fcall, exec, restore, counter},
+	{name: "arrives-other-slot", kind: movers, weight: 12, rows: []*row{eval, fcall, exec, restore, counter},
 		before: func(c *cell) {
-			c.besides(c.more[0])
-			c.departs()
+			c.elsewhere(c.more[0])
+			c.beginMove()
 			c.soon()
 		}, act: func(c *cell) {
 			c.nap()
 			c.tell(pick(c.rng, c.p, c.more[0]), pick(c.rng, []any{"PING"}, []any{"CLUSTER", "CANCELSLOTMIGRATIONS"},
 				[]any{"CLIENT", "KILL", "TYPE", "normal"}, []any{"BGSAVE"}, []any{"BGREWRITEAOF"},
 				[]any{"CLIENT", "KILL", "TYPE", "replica"})...)
-		}, after: (*cell).arrived, verify: (*cell).carried},
+		}, after: (*cell).arrived, verify: (*cell).checkMove},
 	// A unit without writes runs at the target's replica.
-	{name: "arrives-replica", kind: shuttles, weight: 6, rows: []*row{counter}, before: func(c *cell) {
+	{name: "arrives-replica", kind: movers, weight: 6, rows: []*row{counter}, before: func(c *cell) {
 		c.unit.at = c.more[1]
-		c.departs()
+		c.beginMove()
 		c.soon()
-	}, act: (*cell).end, after: (*cell).arrived, verify: (*cell).carried},
+	}, act: (*cell).end, after: (*cell).arrived, verify: (*cell).checkMove},
 }
 
-// besides makes the unit run on s, with keys of a slot that stays there.
-func (c *cell) besides(s *testkit.Server) {
+// elsewhere makes the unit run on s, with keys of a slot that stays there.
+func (c *cell) elsewhere(s *testkit.Server) {
 	c.unit.at = s
 	for c.ownerOf(s, c.unit.tag) != s {
 		c.units++
@@ -92,49 +92,49 @@ func (c *cell) besides(s *testkit.Server) {
 	}
 }
 
-// A voyage is one move of the slot.
-type voyage struct {
-	cargo unit // it was acknowledged at the source before the move
+// A slotMove is one move of the slot.
+type slotMove struct {
+	moved unit // it was acknowledged at the source before the move
 	over  chan struct{}
-	looks sync.WaitGroup // the clients that look at the cargo
+	looks sync.WaitGroup // the clients that look at the moved unit
 	acked int64          // increments that the source has acknowledged during the move
 }
 
-// lookAtCargo is a script that returns what a server has of the cargo.
-const lookAtCargo = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.call('LLEN', KEYS[2])),
+// lookAtMoved is a script that returns what a server has of the moved unit.
+const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.call('LLEN', KEYS[2])),
 	redis.call('GET', KEYS[3]) or ''}`
 
-// departs starts a move of the slot, after the source has acknowledged a unit in it. Clients look at that unit on all
+// beginMove starts a move of the slot, after the source has acknowledged a unit in it. Clients look at that unit on all
 // nodes meanwhile.
-func (c *cell) departs() {
+func (c *cell) beginMove() {
 	tag := "c" + strconv.Itoa(c.units)
-	for slots.Of([]byte(tag)) != shuttle {
+	for slots.Of([]byte(tag)) != movingSlot {
 		c.units++
 		tag = "c" + strconv.Itoa(c.units)
 	}
-	c.voyage = &voyage{cargo: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
-	cargo := &c.voyage.cargo
-	c.must(c.p, cargo.part(1, cargo.n, 0, "EVAL", steps)...)
+	c.moving = &slotMove{moved: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
+	moved := &c.moving.moved
+	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
 	source := c.p
-	c.voyage.looks.Go(func() { c.increments(source) })
-	c.voyage.looks.Go(func() { c.looks(source, "the source", false) })
-	c.voyage.looks.Go(func() { c.looks(c.more[0], "the target", false) })
-	c.voyage.looks.Go(func() { c.looks(c.more[1], "the target's replica", true) })
+	c.moving.looks.Go(func() { c.increments(source) })
+	c.moving.looks.Go(func() { c.looks(source, "the source", false) })
+	c.moving.looks.Go(func() { c.looks(c.more[0], "the target", false) })
+	c.moving.looks.Go(func() { c.looks(c.more[1], "the target's replica", true) })
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
-	c.sails()
+	c.askMove()
 	c.lags()
 }
 
-// sails asks the slot's owner to move it. It is refused while the slot moves.
-func (c *cell) sails() {
-	_, _ = c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", shuttle, shuttle, "NODE", c.id(c.more[0]))
+// askMove asks the slot's owner to move it. It is refused while the slot moves.
+func (c *cell) askMove() {
+	_, _ = c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", movingSlot, movingSlot, "NODE", c.id(c.more[0]))
 }
 
-// looks looks at the cargo on s until the cell is over. A replica may lack it.
+// looks looks at the moved unit on s until the cell is over. A replica may lack it.
 func (c *cell) looks(s *testkit.Server, name string, replica bool) {
-	u, seen := &c.voyage.cargo, false
+	u, seen := &c.moving.moved, false
 	client, err := respclient.Dial(s.Addr)
 	if err != nil {
 		return
@@ -147,11 +147,11 @@ func (c *cell) looks(s *testkit.Server, name string, replica bool) {
 	want := strings.Repeat(strconv.Itoa(u.n)+" ", 3)
 	for tick := time.Tick(300 * time.Microsecond); ; {
 		select {
-		case <-c.voyage.over:
+		case <-c.moving.over:
 			return
 		case <-tick:
 		}
-		v, err := client.Do("EVAL_RO", lookAtCargo, 3, u.key("c"), u.key("l"), u.key("m"))
+		v, err := client.Do("EVAL_RO", lookAtMoved, 3, u.key("c"), u.key("l"), u.key("m"))
 		if err != nil {
 			return // the connection was killed
 		}
@@ -169,7 +169,7 @@ func (c *cell) looks(s *testkit.Server, name string, replica bool) {
 	}
 }
 
-// increments increments a key of the cargo at the source, as long as the source has the slot.
+// increments increments a key of the moved unit at the source, as long as the source has the slot.
 func (c *cell) increments(source *testkit.Server) {
 	client, err := respclient.Dial(source.Addr)
 	if err != nil {
@@ -179,15 +179,15 @@ func (c *cell) increments(source *testkit.Server) {
 	client.SetTimeout(testkit.Slowly(time.Minute))
 	for tick := time.Tick(300 * time.Microsecond); ; {
 		select {
-		case <-c.voyage.over:
+		case <-c.moving.over:
 			return
 		case <-tick:
 		}
-		v, err := client.Do("INCR", c.voyage.cargo.key("v"))
+		v, err := client.Do("INCR", c.moving.moved.key("v"))
 		if err != nil || v.Err() != nil {
 			return
 		}
-		c.voyage.acked = v.Int
+		c.moving.acked = v.Int
 	}
 }
 
@@ -197,7 +197,7 @@ func (c *cell) lags() {
 	wait, length := time.Duration(c.rng.Int64N(int64(20*time.Millisecond))), 0.001*float64(1+c.rng.IntN(100))
 	words := pick(c.rng, []any{"PING"}, []any{"DEBUG", "SLEEP", length}, []any{"CLIENT", "KILL", "TYPE", "master"},
 		[]any{"CLIENT", "KILL", "TYPE", "master"})
-	c.voyage.looks.Go(func() {
+	c.moving.looks.Go(func() {
 		testkit.Lapse(wait)
 		_, _ = c.more[1].Ask(words...)
 	})
@@ -212,7 +212,7 @@ func (c *cell) refused() bool {
 		func(word string) bool { return strings.HasPrefix(err.Error(), word) }) {
 		return false
 	}
-	c.sails() // the move may have failed
+	c.askMove() // the move may have failed
 	testkit.Moment(c.rng, 2*time.Millisecond)
 	return true
 }
@@ -238,10 +238,10 @@ func (c *cell) arrived() {
 		c.p, c.r, c.more[0], c.more[1] = c.more[0], c.more[1], c.p, c.r
 	}
 	c.await("no key of the slot at the other primary", func() error {
-		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", shuttle).Int, 0)
+		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", movingSlot).Int, 0)
 	})
-	close(c.voyage.over)
-	c.voyage.looks.Wait()
+	close(c.moving.over)
+	c.moving.looks.Wait()
 }
 
 // moveState returns the state of a node's latest move.
@@ -277,21 +277,21 @@ func (c *cell) ownerOf(s *testkit.Server, key string) *testkit.Server {
 	return nil
 }
 
-// carried checks both primaries and their replicas. The slot's owner must have the cargo. The unit's server must have
-// the unit, if it was acknowledged.
-func (c *cell) carried() {
+// checkMove checks both primaries and their replicas. The slot's owner must have the moved unit. The unit's server must
+// have the unit, if it was acknowledged.
+func (c *cell) checkMove() {
 	c.equal([]*testkit.Server{c.p, c.r})
 	c.equal(c.more[:2])
-	cargo := *c
-	cargo.unit, cargo.row = c.voyage.cargo, eval
-	cargo.holds(c.p, "the slot's owner, of the cargo,", true)
-	if n, _ := strconv.ParseInt(c.read(c.p, "GET", cargo.unit.key("v")).Text, 10, 64); n < c.voyage.acked {
-		c.Errorf("the slot's owner has %d increments, and the source has acknowledged %d", n, c.voyage.acked)
+	other := *c
+	other.unit, other.row = c.moving.moved, eval
+	other.holds(c.p, "the slot's owner, of the moved unit,", true)
+	if n, _ := strconv.ParseInt(c.read(c.p, "GET", other.unit.key("v")).Text, 10, 64); n < c.moving.acked {
+		c.Errorf("the slot's owner has %d increments, and the source has acknowledged %d", n, c.moving.acked)
 	}
 	if c.unit.at == c.more[0] {
 		c.holds(c.more[0], "the unit's server", true)
 	} else {
 		c.holds(c.p, "the slot's owner", true)
 	}
-	cargo.clean()
+	other.clean()
 }
