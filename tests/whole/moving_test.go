@@ -115,11 +115,11 @@ func (c *cell) beginMove() {
 	c.moving = &slotMove{moved: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
 	moved := &c.moving.moved
 	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
-	source := c.p
+	source, target, replica := c.p, c.more[0], c.more[1] // arrived exchanges the fields
 	c.moving.looks.Go(func() { c.increments(source) })
 	c.moving.looks.Go(func() { c.looks(source, "the source", false) })
-	c.moving.looks.Go(func() { c.looks(c.more[0], "the target", false) })
-	c.moving.looks.Go(func() { c.looks(c.more[1], "the target's replica", true) })
+	c.moving.looks.Go(func() { c.looks(target, "the target", false) })
+	c.moving.looks.Go(func() { c.looks(replica, "the target's replica", true) })
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
@@ -191,15 +191,16 @@ func (c *cell) increments(source *testkit.Server) {
 	}
 }
 
-// lags delays the stream of the target's replica, while the bus tells that replica of the move's end. Sometimes it does
-// nothing.
+// lags delays the target's replica. DEBUG SLEEP stops all of it, including its bus. CLIENT KILL delays only its stream,
+// so that the bus may tell it of the move's end before it has the keys. Sometimes lags does nothing.
 func (c *cell) lags() {
 	wait, length := time.Duration(c.rng.Int64N(int64(20*time.Millisecond))), 0.001*float64(1+c.rng.IntN(100))
 	words := pick(c.rng, []any{"PING"}, []any{"DEBUG", "SLEEP", length}, []any{"CLIENT", "KILL", "TYPE", "master"},
 		[]any{"CLIENT", "KILL", "TYPE", "master"})
+	replica := c.more[1]
 	c.moving.looks.Go(func() {
 		testkit.Lapse(wait)
-		_, _ = c.more[1].Ask(words...)
+		_, _ = replica.Ask(words...)
 	})
 }
 
