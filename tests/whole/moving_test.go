@@ -123,13 +123,17 @@ func (c *cell) beginMove() {
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
-	c.askMove()
+	c.await("the begin of a move", c.askMove) // otherwise arrived would read the state of an earlier move
 	c.lags()
 }
 
 // askMove asks the slot's owner to move it. It is refused while the slot moves.
-func (c *cell) askMove() {
-	_, _ = c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", movingSlot, movingSlot, "NODE", c.id(c.more[0]))
+func (c *cell) askMove() error {
+	v, err := c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", movingSlot, movingSlot, "NODE", c.id(c.more[0]))
+	if err == nil {
+		err = v.Err()
+	}
+	return err
 }
 
 // looks looks at the moved unit on s until the cell is over. A replica may lack it.
@@ -213,7 +217,7 @@ func (c *cell) refused() bool {
 		func(word string) bool { return strings.HasPrefix(err.Error(), word) }) {
 		return false
 	}
-	c.askMove() // the move may have failed
+	_ = c.askMove() // the move may have failed; it is refused if not
 	testkit.Moment(c.rng, 2*time.Millisecond)
 	return true
 }
@@ -222,10 +226,12 @@ func (c *cell) refused() bool {
 func (c *cell) arrived() {
 	var owner *testkit.Server
 	c.await("no move, and one owner of the slot", func() error {
-		for _, s := range []*testkit.Server{c.p, c.more[0]} { // asked before the owner
-			if state := moveState(s); state != "success" && state != "failed" && state != "cancelled" {
-				return fmt.Errorf("the move's state at %s is %s", s.Addr, state)
-			}
+		// The source is asked first, and both before the owner. A move that ended early may never have reached the target.
+		if state := moveState(c.p); !slices.Contains(finalStates, state) {
+			return fmt.Errorf("the move's state at the source is %s", state)
+		}
+		if state := moveState(c.more[0]); state != "none" && !slices.Contains(finalStates, state) {
+			return fmt.Errorf("the move's state at the target is %s", state)
 		}
 		owner = c.ownerOf(c.p, "whole:payload")
 		for _, s := range c.servers() {
@@ -245,11 +251,20 @@ func (c *cell) arrived() {
 	c.moving.looks.Wait()
 }
 
-// moveState returns the state of a node's latest move.
+// finalStates has the states of a move that is over.
+var finalStates = []string{"success", "failed", "cancelled"}
+
+// moveState returns the state of a node's latest move, or "none" if the node has had no move.
 func moveState(s *testkit.Server) string {
 	v, err := s.Ask("CLUSTER", "GETSLOTMIGRATIONS")
-	if err != nil || len(v.Elems) == 0 {
-		return "unknown"
+	if err == nil {
+		err = v.Err()
+	}
+	if err != nil {
+		return "unknown: " + err.Error()
+	}
+	if len(v.Elems) == 0 {
+		return "none"
 	}
 	for i, e := range v.Elems[0].Elems {
 		if e.Text == "state" {
