@@ -253,6 +253,9 @@ func (c *cell) must(s *testkit.Server, words ...any) (v respclient.Value) {
 	return v
 }
 
+// patience is how long a cell repeats its unit. It includes the slack of testkit.Until.
+var patience = testkit.Slowly(80 * time.Second)
+
 // await waits for a condition after the end of the unit.
 func (c *cell) await(what string, ask func() error) {
 	testkit.Until(c, testkit.Slowly(20*time.Second), what, ask)

@@ -90,6 +90,9 @@ var momentColumns = []*column{
 	}, act: (*cell).end, after: func(c *cell) {
 		// Any byte of the unit's time, its first and its last may be the end of what is restored.
 		to := c.p.InfoInt("persistence", "aof_history_offset")
+		if to < c.from {
+			c.Fatalf("the history's offset was %d before the unit, and is %d after it", c.from, to)
+		}
 		at := pick(c.rng, c.from, to, c.from+c.rng.Int64N(to-c.from+1), c.from+c.rng.Int64N(to-c.from+1))
 		c.restoredHolds(at == to && c.row != move, "--to-offset", strconv.FormatInt(at, 10))
 	}, restore: func(c *cell) {

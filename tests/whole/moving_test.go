@@ -56,8 +56,11 @@ var movingSlot = slots.Of([]byte("whole:payload"))
 var movingColumns = []*column{
 	// The unit runs at the target as soon as the slot is there.
 	{name: "arrives", kind: movers, weight: 12, rows: clusterRows, before: (*cell).beginMove, act: func(c *cell) {
-		for c.refused() {
-			c.resend()
+		for began := time.Now(); c.refused(); c.resend() {
+			if time.Since(began) > patience {
+				c.Fatalf("the target does not serve the slot: %s; the move is %s at the source, %s at the target", c.outcome(),
+					moveState(c.p), moveState(c.more[0]))
+			}
 		}
 		if !c.unit.acked() {
 			c.Errorf("the unit has failed: %s", c.outcome())

@@ -76,7 +76,7 @@ func (c *cell) readsUntil(what string, over func() bool) {
 		if c.checkReads(); final {
 			return
 		}
-		if time.Since(began) > testkit.Slowly(20*time.Second) {
+		if time.Since(began) > patience {
 			c.Fatalf("%s: not yet", what)
 		}
 		c.resend()
@@ -187,7 +187,7 @@ var readerColumns = []*column{
 		c.takesOver("CLUSTER", "FAILOVER")
 		asked := time.Now()
 		c.readsUntil("the failover", func() bool {
-			return c.r.Info("replication")["role"] == "master" || time.Since(asked) > 2*time.Second
+			return c.r.Info("replication")["role"] == "master" || time.Since(asked) > testkit.Slowly(2*time.Second)
 		})
 	}, after: exchanged},
 }
