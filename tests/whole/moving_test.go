@@ -62,9 +62,7 @@ var movingColumns = []*column{
 					moveState(c.p), moveState(c.more[0]))
 			}
 		}
-		if !c.unit.acked() {
-			c.Errorf("the unit has failed: %s", c.outcome())
-		}
+		c.succeeds()
 	}, after: (*cell).arrived, verify: (*cell).checkMove},
 	// The unit runs at the target, and has nothing to do with the slot.
 	{name: "arrives-other-slot", kind: movers, weight: 12, rows: []*row{eval, fcall, exec, restore, counter},
@@ -74,16 +72,27 @@ var movingColumns = []*column{
 			c.soon()
 		}, act: func(c *cell) {
 			c.nap()
-			c.tell(pick(c.rng, c.p, c.more[0]), pick(c.rng, []any{"PING"}, []any{"CLUSTER", "CANCELSLOTMIGRATIONS"},
+			s, words := pick(c.rng, c.p, c.more[0]), pick(c.rng, []any{"PING"}, []any{"CLUSTER", "CANCELSLOTMIGRATIONS"},
 				[]any{"CLIENT", "KILL", "TYPE", "normal"}, []any{"BGSAVE"}, []any{"BGREWRITEAOF"},
-				[]any{"CLIENT", "KILL", "TYPE", "replica"})...)
+				[]any{"CLIENT", "KILL", "TYPE", "replica"})
+			c.tell(s, words...)
+			if s != c.unit.at || words[len(words)-1] != "normal" { // which kills the unit's client
+				c.succeeds()
+			}
 		}, after: (*cell).arrived, verify: (*cell).checkMove},
 	// A unit without writes runs at the target's replica.
 	{name: "arrives-replica", kind: movers, weight: 6, rows: []*row{counter}, before: func(c *cell) {
 		c.unit.at = c.more[1]
 		c.beginMove()
 		c.soon()
-	}, act: (*cell).end, after: (*cell).arrived, verify: (*cell).checkMove},
+	}, act: (*cell).succeeds, after: (*cell).arrived, verify: (*cell).checkMove},
+}
+
+// succeeds waits for the unit's end, and fails the cell unless the unit was acknowledged.
+func (c *cell) succeeds() {
+	if c.end(); !c.unit.acked() {
+		c.Errorf("the unit has failed: %s", c.outcome())
+	}
 }
 
 // elsewhere makes the unit run on s, with keys of a slot that stays there.
@@ -120,9 +129,14 @@ func (c *cell) beginMove() {
 	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
 	source, target, replica := c.p, c.more[0], c.more[1] // arrived exchanges the fields
 	c.moving.looks.Go(func() { c.increments(source) })
-	c.moving.looks.Go(func() { c.looks(source, "the source", false) })
-	c.moving.looks.Go(func() { c.looks(target, "the target", false) })
-	c.moving.looks.Go(func() { c.looks(replica, "the target's replica", true) })
+	first := c.looker(source, "the source", false)
+	c.await("a look at the moved unit, before the move", func() error {
+		first.look()
+		return testkit.Equal(first.seen, true)
+	})
+	c.moving.looks.Go(first.run)
+	c.moving.looks.Go(c.looker(target, "the target", false).run)
+	c.moving.looks.Go(c.looker(replica, "the target's replica", true).run)
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
@@ -139,38 +153,59 @@ func (c *cell) askMove() error {
 	return err
 }
 
-// looks looks at the moved unit on s until the cell is over. A replica may lack it.
-func (c *cell) looks(s *testkit.Server, name string, replica bool) {
-	u, seen := &c.moving.moved, false
-	client, err := respclient.Dial(s.Addr)
-	if err != nil {
-		return
-	}
-	defer client.Close()
+// A looker looks at the moved unit on one server.
+type looker struct {
+	c       *cell
+	client  *respclient.Client
+	name    string
+	replica bool // the server may lack the moved unit, until it has shown it
+	seen    bool // the server has shown the moved unit
+}
+
+// looker connects a looker to s.
+func (c *cell) looker(s *testkit.Server, name string, replica bool) *looker {
+	client := known(c, s)
 	client.SetTimeout(testkit.Slowly(time.Minute))
 	if replica {
-		_, _ = client.Do("READONLY")
+		if v, err := client.Do("READONLY"); err != nil || v.Err() != nil {
+			c.Fatalf("READONLY: %v %v", v, err)
+		}
+	}
+	return &looker{c: c, client: client, name: name + ", " + s.Addr, replica: replica}
+}
+
+// look looks once. It reports whether the server may be asked again.
+func (l *looker) look() bool {
+	u := &l.c.moving.moved
+	v, err := l.client.Do("EVAL_RO", lookAtMoved, 3, u.key("c"), u.key("l"), u.key("m"))
+	if err != nil {
+		return false // the connection was killed
+	}
+	if v.Err() != nil {
+		return true // the node does not serve the slot
 	}
 	want := strings.Repeat(strconv.Itoa(u.n)+" ", 3)
+	switch got := strings.Join(v.Strings(), " ") + " "; {
+	case got == want:
+		l.seen = true
+	case got != " 0  " || !l.replica || l.seen:
+		l.c.Errorf("%s, has %q of a unit that was there before the move, not %q; seen before: %t", l.name, got, want,
+			l.seen)
+		return false
+	}
+	return true
+}
+
+// run looks until the move is over.
+func (l *looker) run() {
+	defer l.client.Close()
 	for tick := time.Tick(300 * time.Microsecond); ; {
 		select {
-		case <-c.moving.over:
+		case <-l.c.moving.over:
 			return
 		case <-tick:
 		}
-		v, err := client.Do("EVAL_RO", lookAtMoved, 3, u.key("c"), u.key("l"), u.key("m"))
-		if err != nil {
-			return // the connection was killed
-		}
-		if v.Err() != nil {
-			continue // the node does not serve the slot
-		}
-		switch got := strings.Join(v.Strings(), " ") + " "; {
-		case got == want:
-			seen = true
-		case got != " 0  " || !replica || seen:
-			c.Errorf("%s, %s, has %q of a unit that was there before the move, not %q; seen before: %t", name, s.Addr, got,
-				want, seen)
+		if !l.look() {
 			return
 		}
 	}

@@ -43,6 +43,9 @@ var (
 	}}
 	fcallReads = &row{name: "fcall-reads", look: reader.look, prepare: func(c *cell) {
 		c.p.Do("FUNCTION", "LOAD", "REPLACE", readLibrary)
+		c.await("the library at the replica", func() error {
+			return testkit.Equal(len(c.r.Do("FUNCTION", "LIST", "LIBRARYNAME", "reads").Elems), 1)
+		})
 	}, requests: func(c *cell) [][]any {
 		return [][]any{c.looksTwice("FCALL_RO", "looks")}
 	}}
@@ -54,26 +57,37 @@ var (
 	readRows = []*row{evalReads, fcallReads, execReads}
 )
 
-// checkReads fails the cell if two reads of the unit differ.
-func (c *cell) checkReads() {
+// checkReads fails the cell if two reads of the unit differ. It reports whether the unit was answered with data.
+func (c *cell) checkReads() bool {
 	c.end()
 	e := c.unit.reply.Elems
 	if c.row != execReads || len(e) == 0 {
-		return
+		return c.unit.acked()
+	}
+	if !c.unit.acked() || len(e) != 7 || len(e[0].Elems) == 0 || len(e[1].Elems) != 2 || len(e[6].Elems) == 0 {
+		c.Errorf("a read of a transaction has failed: %v", c.unit.reply)
+		return false
 	}
 	text := func(i int) string { return strings.Join(e[i].Strings(), " ") + strconv.FormatInt(e[i].Int, 10) }
 	if role, last := e[0].Elems[0].Text, e[6].Elems[0].Text; role != last || text(1) != text(5) || text(2) != text(4) ||
-		e[1].Elems[0].Text != e[1].Elems[1].Text || strings.Contains(e[3].Text, "torn") {
+		e[1].Elems[0].Text != e[1].Elems[1].Text {
 		c.Errorf("the reads of a transaction differ: %v", c.unit.reply)
 	}
+	return true
 }
 
-// readsUntil runs the unit again and again, at least until over is true.
+// readsUntil runs the unit again and again, at least until over is true. It fails the cell if no unit got data.
 func (c *cell) readsUntil(what string, over func() bool) {
-	began := time.Now()
+	began, answered := time.Now(), 0
 	for {
 		final := over()
-		if c.checkReads(); final {
+		if c.checkReads() {
+			answered++
+		}
+		if final {
+			if answered == 0 {
+				c.Errorf("no unit got data: %s", c.outcome())
+			}
 			return
 		}
 		if time.Since(began) > patience {
