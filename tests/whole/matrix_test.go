@@ -189,7 +189,9 @@ func (k *kind) play(t *testing.T, queue <-chan draw, results *results) {
 func (s *scene) try(d draw, k *kind) {
 	c := &cell{scene: s, draw: d, rng: rand.New(rand.NewPCG(d.seed, 1))}
 	defer func() {
-		c.leave()
+		if c.leave(); c.moving != nil {
+			c.moving.end()
+		}
 		if what := recover(); what != nil {
 			if _, ours := what.(failure); !ours {
 				panic(what)

@@ -112,6 +112,16 @@ type slotMove struct {
 	acked int64          // increments that the source has acknowledged during the move
 }
 
+// end ends the clients of the move. It may be called again.
+func (m *slotMove) end() {
+	select {
+	case <-m.over:
+	default:
+		close(m.over)
+	}
+	m.looks.Wait()
+}
+
 // lookAtMoved is a script that returns what a server has of the moved unit.
 const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.call('LLEN', KEYS[2])),
 	redis.call('GET', KEYS[3]) or ''}`
@@ -285,8 +295,7 @@ func (c *cell) arrived() {
 	c.await("no key of the slot at the other primary", func() error {
 		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", movingSlot).Int, 0)
 	})
-	close(c.moving.over)
-	c.moving.looks.Wait()
+	c.moving.end()
 }
 
 // finalStates has the states of a move that is over.
