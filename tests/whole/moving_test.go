@@ -126,8 +126,8 @@ func (m *slotMove) end() {
 const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.call('LLEN', KEYS[2])),
 	redis.call('GET', KEYS[3]) or ''}`
 
-// beginMove starts a move of the slot, after the source has acknowledged a unit in it. Clients look at that unit on all
-// nodes meanwhile.
+// beginMove starts a move of the slot, after the source has acknowledged a unit in it. Meanwhile clients look at that
+// unit on the source, the target and the target's replica.
 func (c *cell) beginMove() {
 	tag := "c" + strconv.Itoa(c.units)
 	for slots.Of([]byte(tag)) != movingSlot {
