@@ -88,7 +88,7 @@ func TestFollow(t *testing.T) {
 	everyStore(t, func(t *testing.T, s Store) {
 		ctx, problems := within(t), &complaints{}
 		c := NewClient(s, "/s", "shop", problems.warn)
-		tables := c.Follow(ctx)
+		tables := follow(ctx, t, c)
 		testkit.Until(t, limit, "word of the missing product", func() error { return problems.has("no such product") })
 		table := next(t, tables, commit(t, s, shop(t)...))
 		if table.Groups["b"].Primary != "10.0.0.2:6379" || table.Slots[16383] != (Slot{Group: "a"}) || len(table.Groups) !=
@@ -218,7 +218,7 @@ func TestRegisterTwice(t *testing.T) {
 		info := Proxy{ID: "127.0.0.1:7000", Address: "127.0.0.1:7000"}
 		first, second := NewClient(s, "/s", "shop", problems.warn),
 			NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
-		tables := first.Follow(ctx)
+		tables := follow(ctx, t, first)
 		go func() {
 			for range tables {
 			}
@@ -316,7 +316,7 @@ func TestRegisterSeesTheNewestTable(t *testing.T) {
 		commit(t, s, shop(t)...)
 		for i := range 10 {
 			client := NewClient(s, "/s", "shop", func(err error) { t.Error(err) })
-			tables := client.Follow(ctx)
+			tables := follow(ctx, t, client)
 			revision := commit(t, s, shop(t)[3])
 			info := Proxy{ID: fmt.Sprintf("p:%d", i), Address: "127.0.0.1:7000"}
 			if err := client.Register(ctx, info); err != nil {
@@ -386,7 +386,7 @@ func testRestore(t *testing.T, s Store, save func() (restore func())) {
 	ctx, problems := within(t), &complaints{}
 	commit(t, s, shop(t)...)
 	c := NewClient(s, "/s", "shop", problems.warn)
-	tables := c.Follow(ctx)
+	tables := follow(ctx, t, c)
 	if err := c.Register(ctx, Proxy{ID: "p1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -416,7 +416,7 @@ func testRestore(t *testing.T, s Store, save func() (restore func())) {
 		Value: encode(t, &Proxy{ID: "p2", Instance: "before", Started: started.Add(-time.Hour)})})
 	restore, last := save(), int64(0)
 	second := NewClient(s, "/s", "shop", problems.warn)
-	second.Follow(ctx)
+	follow(ctx, t, second)
 	for range 200 {
 		last = commit(t, s, shop(t)[3])
 	}

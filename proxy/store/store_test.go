@@ -33,6 +33,19 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
+// follow returns a client's tables. The client stops before the test removes the store's folder, because the folder
+// would be at revision 1 in the middle of that.
+func follow(ctx context.Context, t *testing.T, c *Client) <-chan *Table {
+	ctx, cancel := context.WithCancel(ctx)
+	tables := c.Follow(ctx)
+	t.Cleanup(func() {
+		cancel()
+		for range tables {
+		}
+	})
+	return tables
+}
+
 // everyStore runs a test on each kind of store.
 func everyStore(t *testing.T, test func(t *testing.T, s Store)) {
 	t.Run("folder", func(t *testing.T) {
