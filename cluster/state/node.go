@@ -26,6 +26,8 @@ type Node struct {
 	heardMs             int64  // when the answer came that heard is of
 	pinged, ponged      uint64 // pings on Link, and their answers
 	claimPing           uint64 // the ping that has told it of this node's latest claim; 0: none has (state.T3)
+	lossPing            uint64 // the ping that asks whether it knows all lost slots; 0: none does
+	knowsLoss           bool   // it does
 	toldFailedMs        int64  // when the last FAIL message about it came; 0: never
 
 	slots    bus.Bitmap

@@ -21,7 +21,7 @@ func (s *State) Connected(l *Link) {
 	}
 	l.ready = true
 	n.told, n.heard = 0, 0
-	n.pinged, n.ponged, n.claimPing = 0, 0, 0
+	n.pinged, n.ponged, n.claimPing, n.lossPing = 0, 0, 0, 0
 	before, typ := n.PingSent, bus.Ping
 	if n.is(bus.ToMeet) {
 		typ = bus.Meet
@@ -205,6 +205,9 @@ func (s *State) heartbeat(l *Link, sender *Node, m *bus.Message) {
 		s.hearFormer(sender, m)
 		s.learnRole(sender, m)
 		s.compareSlots(sender, m)
+		if !l.Inbound && m.Type == bus.Pong {
+			s.hearLoss(sender, m)
+		}
 	}
 	if s.me.isPrimary() && sender.isPrimary() && m.ConfigEpoch == s.me.Epoch {
 		s.resolveCollision(sender)

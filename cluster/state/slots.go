@@ -93,7 +93,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		primary = s.me.Primary
 	}
 	var successor *Node
-	var dirty []uint16 // slots that were this node's and hold keys
+	dirty := false // slots that were this node's hold keys
 	count, lost := 0, 0
 	for slot := range slots.Count {
 		owner := s.owners[slot]
@@ -123,9 +123,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if !s.unclaimed(slot) && owner.Epoch >= wins {
 			continue
 		}
-		if owner == s.me && s.out.Keys(slot) > 0 {
-			dirty = append(dirty, uint16(slot))
-		}
+		dirty = dirty || owner == s.me && s.out.Keys(slot) > 0
 		if owner != nil && owner == primary {
 			successor = n
 			s.lost.Add(slot)
@@ -146,8 +144,8 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		s.todo |= todoUpdate
 		s.save(true)
 	case s.followUp():
-	case len(dirty) > 0:
-		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
+	case dirty:
+		s.leave()
 	}
 }
 
@@ -192,7 +190,7 @@ func (s *State) setPrimary(n *Node) {
 		me.Primary.removeReplica(me)
 	}
 	me.Primary = n
-	s.lost, s.restarted, s.leading = bus.Bitmap{}, false, false
+	s.lost, s.leaveBy, s.restarted, s.leading = bus.Bitmap{}, 0, false, false
 	s.setShard(me, n.ShardID)
 	n.addReplica(me)
 	s.Changed = true
@@ -276,7 +274,7 @@ func (s *State) Leftovers() (list []uint16) {
 func (s *State) dropLost() {
 	if dirty := s.Leftovers(); len(dirty) > 0 {
 		s.log(logging.LevelNotice, "Removing the keys of %d slots that other nodes have taken", len(dirty))
-		s.out.Ask(Errand{Kind: Drop, Slots: dirty})
+		s.leave()
 	}
 }
 

@@ -161,6 +161,7 @@ type State struct {
 
 	attempt uint64     // counts the attempts to take over, and changes of hushed; 0: none
 	lost    bus.Bitmap // slots that other nodes have taken from this node, or from its primary
+	leaveBy int64      // when the keys of lost slots are removed at the latest (state.L2); 0: none wait
 	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed or is said to have
 
 	taken []*takeover // claims that the former owners of the slots do not know yet

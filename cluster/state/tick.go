@@ -56,6 +56,9 @@ func (s *State) Tick() {
 			s.askFormer(t)
 		}
 	}
+	if s.leaveBy != 0 {
+		s.tickLeave()
+	}
 	if s.manualEnd != 0 && s.manualEnd < s.now {
 		s.log(logging.LevelWarning, "Manual failover timed out.")
 		s.resetManual()

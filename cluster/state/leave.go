@@ -1,0 +1,71 @@
+package state
+
+import "spindle/cluster/bus"
+
+// This file has a primary remove the keys of lost slots. Its replicas get the removal by the stream. A replica that
+// still serves readers of the slots would show them no key then, or half of a unit. So the primary first has its
+// replicas show that they know the loss. Replicas of any version do, because a heartbeat has the primary's slots as the
+// replica knows them.
+//
+//	primary                       replica
+//	loses the slots ─── ping ──▶
+//	                ◀── pong ───  still has the slots in the heartbeat
+//	                ── update ─▶  (compareSlots)
+//	                ─── ping ──▶
+//	                ◀── pong ───  has none of them: its new map is in use
+//	removes the keys
+//
+// state.L1. Only the answer to a ping counts that was sent after the loss, because an earlier message may be late.
+// state.L2. The removal waits for two node timeouts at most. By then a replica that the bus does not reach is down, and
+// serves no reader either. It waits for no failed replica.
+
+// leave removes the keys of lost slots when the replicas know the loss.
+func (s *State) leave() {
+	if s.leaveBy == 0 {
+		s.leaveBy = s.now + 2*s.Terms.NodeTimeout
+	}
+	for _, n := range s.nodes {
+		n.lossPing, n.knowsLoss = 0, false
+	}
+	s.tickLeave()
+}
+
+// tickLeave asks replicas that may not know the loss, unless they still have to answer.
+func (s *State) tickLeave() {
+	for _, n := range s.nodes {
+		if s.follows(n) && !n.knowsLoss && n.ponged >= n.lossPing && n.Link != nil && n.Link.ready {
+			s.pingAgain(n)
+			n.lossPing = n.pinged
+		}
+	}
+	s.dropKnown()
+}
+
+// follows reports whether n is a replica that has this node's stream, or will have it soon. After a failover the other
+// replicas still call the old primary theirs.
+func (s *State) follows(n *Node) bool {
+	return n.isReplica() && n != s.me && !n.is(bus.Failed) && (n.Primary == s.me || n.ShardID == s.me.ShardID)
+}
+
+// hearLoss handles a pong of a dialled link.
+func (s *State) hearLoss(n *Node, m *bus.Message) {
+	if s.leaveBy != 0 && n.lossPing != 0 && n.ponged >= n.lossPing && !m.Slots.Meets(&s.lost) {
+		n.knowsLoss = true
+		s.dropKnown()
+	}
+}
+
+// dropKnown removes the keys if all replicas know, or have had the time to (state.L2).
+func (s *State) dropKnown() {
+	if s.now < s.leaveBy {
+		for _, n := range s.nodes {
+			if s.follows(n) && !n.knowsLoss {
+				return
+			}
+		}
+	}
+	s.leaveBy = 0
+	if list := s.Leftovers(); len(list) > 0 {
+		s.out.Ask(Errand{Kind: Drop, Slots: list})
+	}
+}

@@ -1,0 +1,194 @@
+package state
+
+import (
+	"slices"
+	"testing"
+
+	"spindle/cluster/bus"
+)
+
+// A leaver is a dropper that counts the messages sent to node D, by type.
+type leaver struct {
+	dropper
+	sent [bus.Types]int
+}
+
+func (l *leaver) Send(to *Link, message []byte, _ uint64) {
+	if to.Node.ID != idD {
+		return
+	}
+	m, err := bus.Parse(message)
+	if err != nil {
+		panic(err)
+	}
+	l.sent[m.Type]++
+}
+
+// leaving returns a primary with a replica D. B takes slots 0 to 9 from it, of which 3 and 4 have keys. Links to both
+// are connected.
+func leaving(t *testing.T) (s *State, out *leaver, b, d *Node) {
+	t.Helper()
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-10999\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 11000-16383\n" +
+		idD + " 127.0.0.1:7003@17003 slave " + idA + " 0 0 1 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out = &leaver{dropper: dropper{keys: map[int]int{3: 1, 4: 1, 20: 1}}}
+	s.out, s.ok = out, true
+	b, d = s.byID[idB], s.byID[idD]
+	for _, n := range []*Node{b, d} {
+		n.Link = &Link{Node: n, CreatedMs: s.now}
+		s.Connected(n.Link)
+		pongs(s, n, n.Root().slots.Ranges()...)
+	}
+	out.sent = [bus.Types]int{}
+	hears(s, b, 7, "0-9 11000-16383")
+	return s, out, b, d
+}
+
+// pongs has a node answer a ping, with slots in the heartbeat.
+func pongs(s *State, n *Node, ranges ...[2]int) {
+	m := &bus.Message{Type: bus.Pong, Sender: n.ID, CurrentEpoch: s.current, ConfigEpoch: n.Root().Epoch, Flags: n.Flags,
+		Slots: &bus.Bitmap{}, Port: n.Port, BusPort: n.BusPort, IP: n.IP}
+	if n.Primary != nil {
+		m.Primary = n.Primary.ID
+	}
+	for _, r := range ranges {
+		for slot := r[0]; slot <= r[1]; slot++ {
+			m.Slots.Add(slot)
+		}
+	}
+	s.Receive(n.Link, m)
+	s.Finish()
+}
+
+// tick lets ms pass, with a Tick at their end.
+func tick(s *State, ms int64) {
+	s.At(s.now + ms)
+	s.Tick()
+	s.Finish()
+}
+
+// TestReplicaKnowsBeforeKeysLeave (state.L1): the keys of lost slots stay until the replica answers a ping without
+// these slots. It is told of the new owner, and asked again at the next tick only. A slot that returns keeps its keys.
+func TestReplicaKnowsBeforeKeysLeave(t *testing.T) {
+	s, out, _, d := leaving(t)
+	if out.sent[bus.Ping] != 1 {
+		t.Errorf("%d pings for the replica at once", out.sent[bus.Ping])
+	}
+	pongs(s, d, [2]int{0, 10999})
+	if out.sent[bus.Update] != 1 || out.sent[bus.Ping] != 1 {
+		t.Errorf("the replica claims the slots: %d updates, %d pings", out.sent[bus.Update], out.sent[bus.Ping])
+	}
+	tick(s, TickMs)
+	tick(s, TickMs)
+	if out.sent[bus.Ping] != 2 {
+		t.Errorf("%d pings after two ticks without an answer", out.sent[bus.Ping])
+	}
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed while the replica claims them", out.dropped)
+	}
+	if err := s.Bind(4, idA); err != nil {
+		t.Fatal(err)
+	}
+	pongs(s, d, [2]int{4, 4}, [2]int{10, 10999})
+	if !slices.Equal(out.dropped, []uint16{3}) {
+		t.Errorf("the keys of %v are removed, want 3", out.dropped)
+	}
+	tick(s, TickMs)
+	if len(out.dropped) != 1 {
+		t.Errorf("a later tick removes the keys again: %v", out.dropped)
+	}
+}
+
+// TestLateAnswer (state.L1): the answer to an earlier ping comes after the loss. It is of a time before the replica
+// knew that this node had got the slots.
+func TestLateAnswer(t *testing.T) {
+	s, out, _, d := leaving(t)
+	d.ponged--
+	pongs(s, d, [2]int{10, 10999})
+	if len(out.dropped) > 0 {
+		t.Fatalf("after the answer to an earlier ping the keys of %v are removed", out.dropped)
+	}
+	pongs(s, d, [2]int{10, 10999})
+	if !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+}
+
+// TestReplicaDoesNotAnswer (state.L2): the keys go after two node timeouts, and at once if the replica has failed.
+func TestReplicaDoesNotAnswer(t *testing.T) {
+	s, out, _, d := leaving(t)
+	tick(s, 2*s.Terms.NodeTimeout-1)
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed before two node timeouts", out.dropped)
+	}
+	tick(s, 1)
+	if !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("after two node timeouts the keys of %v are removed", out.dropped)
+	}
+	s, out, _, d = leaving(t)
+	d.Flags |= bus.Failed
+	if tick(s, TickMs); !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("the replica has failed: the keys of %v are removed", out.dropped)
+	}
+}
+
+// TestMoreSlotsLeave: another slot is lost before the replica knows the first loss. An answer that shows the first loss
+// alone is not enough, nor is it for a later loss.
+func TestMoreSlotsLeave(t *testing.T) {
+	s, out, b, d := leaving(t)
+	hears(s, b, 7, "0-9 20 11000-16383")
+	pongs(s, d, [2]int{0, 10999})
+	pongs(s, d, [2]int{10, 10999})
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed", out.dropped)
+	}
+	tick(s, TickMs)
+	pongs(s, d, [2]int{10, 19}, [2]int{21, 10999})
+	if !slices.Equal(out.dropped, []uint16{3, 4, 20}) {
+		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+	out.keys, out.dropped = map[int]int{30: 1}, nil
+	hears(s, b, 7, "0-9 20 30 11000-16383")
+	if len(out.dropped) > 0 {
+		t.Errorf("the replica does not know the latest loss: the keys of %v are removed", out.dropped)
+	}
+}
+
+// TestHeirWaitsForOtherReplicas: this replica takes over before its primary has removed the keys of lost slots. The
+// other replica still calls the old primary its own.
+func TestHeirWaitsForOtherReplicas(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-9\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 10-16383\n" +
+		idD + " 127.0.0.1:7003@17003 slave " + idB + " 0 0 2 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &dropper{keys: map[int]int{3: 1}}
+	s.out = out
+	b, d := s.byID[idB], s.byID[idD]
+	for _, n := range []*Node{b, d} {
+		n.Link = &Link{Node: n, CreatedMs: s.now}
+		s.Connected(n.Link)
+		pongs(s, n, [2]int{0, 9})
+	}
+	hears(s, s.byID[idC], 7, "3 10-16383")
+	if err := s.Failover(false, true); err != nil {
+		t.Fatal(err)
+	}
+	s.Finish()
+	pongs(s, d, [2]int{0, 9})
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed while a replica claims them", out.dropped)
+	}
+	tick(s, TickMs)
+	pongs(s, d, [2]int{0, 2}, [2]int{4, 9})
+	if !slices.Equal(out.dropped, []uint16{3}) {
+		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+}
