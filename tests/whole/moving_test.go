@@ -127,7 +127,7 @@ const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.ca
 	redis.call('GET', KEYS[3]) or ''}`
 
 // beginMove starts a move of the slot, after the source has acknowledged a unit in it. Meanwhile clients look at that
-// unit on the source, the target and the target's replica.
+// unit on all nodes.
 func (c *cell) beginMove() {
 	tag := "c" + strconv.Itoa(c.units)
 	for slots.Of([]byte(tag)) != movingSlot {
@@ -137,7 +137,8 @@ func (c *cell) beginMove() {
 	c.moving = &slotMove{moved: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
 	moved := &c.moving.moved
 	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
-	source, target, replica := c.p, c.more[0], c.more[1] // arrived exchanges the fields
+	// arrived exchanges the fields.
+	source, sourceReplica, target, targetReplica := c.p, c.r, c.more[0], c.more[1]
 	c.moving.looks.Go(func() { c.increments(source) })
 	first := c.looker(source, "the source", false)
 	c.await("a look at the moved unit, before the move", func() error {
@@ -146,7 +147,8 @@ func (c *cell) beginMove() {
 	})
 	c.moving.looks.Go(first.run)
 	c.moving.looks.Go(c.looker(target, "the target", false).run)
-	c.moving.looks.Go(c.looker(replica, "the target's replica", true).run)
+	c.moving.looks.Go(c.looker(sourceReplica, "the source's replica", true).run)
+	c.moving.looks.Go(c.looker(targetReplica, "the target's replica", true).run)
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
