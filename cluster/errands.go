@@ -122,7 +122,7 @@ func (o outside) Ask(e state.Errand) {
 			}
 		}})
 	case state.Drop:
-		drop := errand{run: func() { c.parts.Keys.Drop(e.Slots) }} // after a change of role, and its map
+		drop := errand{run: func() { c.parts.Keys.Drop(e.Slots, c.isLeftover) }} // after a change of role, and its map
 		c.after = append(c.after, func() { c.errands.add(drop) })
 	case state.Taken:
 		done := errand{run: e.Done} // after the map
@@ -130,6 +130,12 @@ func (o outside) Ask(e state.Errand) {
 	case state.Deliver:
 		c.parts.Messages.Deliver(e.Channel, e.Payload, e.Shard)
 	}
+}
+
+// isLeftover reports whether a slot's keys are still to be removed. An operator may bring the slot back meanwhile.
+func (c *Cluster) isLeftover(slot uint16) (is bool) {
+	c.look(func(s *state.State) { is = s.Leftover(int(slot)) })
+	return is
 }
 
 // publications are this node's published messages for other nodes.

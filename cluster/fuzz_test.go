@@ -19,7 +19,7 @@ import (
 type noKeys struct{}
 
 func (noKeys) Count(uint16) int                  { return 0 }
-func (noKeys) Drop([]uint16)                     {}
+func (noKeys) Drop([]uint16, func(uint16) bool)  {}
 func (noKeys) Moved(before, now *slots.Map)      {}
 func (noKeys) Deliver(channel, m []byte, _ bool) {}
 func (noKeys) Follow(string, int, bool)          {}

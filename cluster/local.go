@@ -37,10 +37,10 @@ type localKeys struct {
 
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
 
-func (d *localKeys) Drop(all []uint16) {
+func (d *localKeys) Drop(all []uint16, may func(slot uint16) bool) {
 	go d.local.Core.DropSlots(all, func(slot uint16) bool {
 		m := d.local.Current.Load()
-		return !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot)
+		return !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot) && may(slot)
 	})
 }
 

@@ -16,6 +16,8 @@ var (
 	errPrimaryDown     = &protocol.Error{Code: "ERR", Text: "Master is down or failed, please use CLUSTER FAILOVER FORCE"}
 	errEpochKnown      = &protocol.Error{Code: "ERR",
 		Text: "The user can assign a config epoch only when the node does not know any other node."}
+	errLeaving = &protocol.Error{Code: "ERR",
+		Text: "Keys of slots that have moved to other nodes are still being removed here. Try again later."}
 	errEpochSet  = &protocol.Error{Code: "ERR", Text: "Node config epoch is already non-zero"}
 	errResetKeys = &protocol.Error{Code: "ERR", Text: "CLUSTER RESET can't be called with master nodes containing keys"}
 )

@@ -21,9 +21,7 @@ import "spindle/cluster/bus"
 
 // leave removes the keys of lost slots when the replicas know the loss.
 func (s *State) leave() {
-	if s.leaveBy == 0 {
-		s.leaveBy = s.now + 2*s.Terms.NodeTimeout
-	}
+	s.leaveBy = s.now + 2*s.Terms.NodeTimeout
 	for _, n := range s.nodes {
 		n.lossPing, n.knowsLoss = 0, false
 	}
@@ -39,6 +37,23 @@ func (s *State) tickLeave() {
 		}
 	}
 	s.dropKnown()
+}
+
+// Returns says why an operator cannot give a slot to this node yet. Its old keys would come alive, or the keys that
+// come now would be removed with them.
+func (s *State) Returns(slot int) error {
+	if s.Leftover(slot) {
+		return s.stillLeaves()
+	}
+	return nil
+}
+
+// stillLeaves returns errLeaving. Keys that came after the removal are removed, too.
+func (s *State) stillLeaves() error {
+	if s.leaveBy == 0 {
+		s.leave()
+	}
+	return errLeaving
 }
 
 // follows reports whether n is a replica that has this node's stream, or will have it soon. After a failover the other

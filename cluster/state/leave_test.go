@@ -31,6 +31,7 @@ func leaving(t *testing.T) (s *State, out *leaver, b, d *Node) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 0-10999\n" +
 		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 11000-16383\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected\n" +
 		idD + " 127.0.0.1:7003@17003 slave " + idA + " 0 0 1 connected\n")
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,7 @@ func tick(s *State, ms int64) {
 }
 
 // TestReplicaKnowsBeforeKeysLeave (state.L1): the keys of lost slots stay until the replica answers a ping without
-// these slots. It is told of the new owner, and asked again at the next tick only. A slot that returns keeps its keys.
+// these slots. It is told of the new owner, and asked again at the next tick only.
 func TestReplicaKnowsBeforeKeysLeave(t *testing.T) {
 	s, out, _, d := leaving(t)
 	if out.sent[bus.Ping] != 1 {
@@ -90,15 +91,12 @@ func TestReplicaKnowsBeforeKeysLeave(t *testing.T) {
 	if len(out.dropped) > 0 {
 		t.Fatalf("the keys of %v are removed while the replica claims them", out.dropped)
 	}
-	if err := s.Bind(4, idA); err != nil {
-		t.Fatal(err)
-	}
-	pongs(s, d, [2]int{4, 4}, [2]int{10, 10999})
-	if !slices.Equal(out.dropped, []uint16{3}) {
-		t.Errorf("the keys of %v are removed, want 3", out.dropped)
+	pongs(s, d, [2]int{10, 10999})
+	if !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("the keys of %v are removed, want 3 and 4", out.dropped)
 	}
 	tick(s, TickMs)
-	if len(out.dropped) != 1 {
+	if len(out.dropped) != 2 {
 		t.Errorf("a later tick removes the keys again: %v", out.dropped)
 	}
 }
@@ -190,5 +188,86 @@ func TestHeirWaitsForOtherReplicas(t *testing.T) {
 	pongs(s, d, [2]int{0, 2}, [2]int{4, 9})
 	if !slices.Equal(out.dropped, []uint16{3}) {
 		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+}
+
+// TestLeftoversStayAway: an operator wants a slot back, or a node without data, while keys of lost slots wait for their
+// removal. That is refused until they are gone, even if such keys come later. Other orders do not delay the removal.
+func TestLeftoversStayAway(t *testing.T) {
+	returns := map[string]func(s *State) error{
+		"IMPORTING": func(s *State) error { return s.Importing(3, idB) },
+		"NODE":      func(s *State) error { return s.Bind(3, idA) },
+		"ADDSLOTS": func(s *State) error {
+			s.Release([]int{3})
+			return s.Returns(3)
+		},
+		"REPLICATE": func(s *State) error {
+			s.Release(ints(10, 10999))
+			return s.Replicate(idB, len(s.Leftovers()) == 0)
+		},
+		"RESET": func(s *State) error { return s.Reset(false, len(s.Leftovers()) == 0) },
+	}
+	for name, order := range returns {
+		s, out, _, d := leaving(t)
+		for range 2 {
+			if err := order(s); err != errLeaving {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		pongs(s, d, [2]int{10, 10999})
+		if !slices.Equal(out.dropped, []uint16{3, 4}) {
+			t.Errorf("after %s the keys of %v are removed", name, out.dropped)
+		}
+		if err := order(s); err != errLeaving {
+			t.Errorf("%s during the removal: %v", name, err)
+		}
+		if pongs(s, d, [2]int{10, 10999}); !slices.Equal(out.dropped, []uint16{3, 4, 3, 4}) {
+			t.Errorf("after %s the keys that came later stay: %v", name, out.dropped)
+		}
+		clear(out.keys)
+		if err := order(s); err != nil {
+			t.Errorf("%s after the removal: %v", name, err)
+		}
+	}
+	s, out, b, d := leaving(t)
+	s.Bump()
+	hears(s, s.byID[idC], 9, "3")
+	s.Release([]int{4})
+	pongs(s, d, [2]int{10, 10999})
+	if !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("C has slot 3, and no node has slot 4: the keys of %v are removed", out.dropped)
+	}
+	hears(s, b, 10, "3-9 11000-16383")
+	delete(out.keys, 4)
+	if err := s.Importing(4, idB); err != nil {
+		t.Fatal(err)
+	}
+	out.keys[4] = 1
+	if s.Leftover(4) || !s.Leftover(3) {
+		t.Error("a late removal takes keys of slot 4 that an operator brings back")
+	}
+}
+
+// ints returns the numbers from first to last.
+func ints(first, last int) (list []int) {
+	for n := first; n <= last; n++ {
+		list = append(list, n)
+	}
+	return list
+}
+
+// TestEachLossHasItsTime (state.L2): a replica that does not answer lets the keys go after two node timeouts. Slots
+// that are lost just before wait as long: another replica may not know of them.
+func TestEachLossHasItsTime(t *testing.T) {
+	s, out, b, _ := leaving(t)
+	tick(s, 2*s.Terms.NodeTimeout-1)
+	hears(s, b, 7, "0-9 20 11000-16383")
+	tick(s, 2*s.Terms.NodeTimeout-1)
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed", out.dropped)
+	}
+	tick(s, 1)
+	if !slices.Equal(out.dropped, []uint16{3, 4, 20}) {
+		t.Errorf("after two node timeouts the keys of %v are removed", out.dropped)
 	}
 }

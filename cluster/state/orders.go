@@ -114,6 +114,9 @@ func (s *State) Importing(slot int, id string) error {
 	}
 	n, err := s.target(id)
 	if err == nil {
+		err = s.Returns(slot)
+	}
+	if err == nil {
 		s.coming[slot] = n
 		s.lost.Remove(slot) // the keys that come now are to stay
 		s.settled()
@@ -140,6 +143,11 @@ func (s *State) Bind(slot int, id string) error {
 	mine, keys := s.owners[slot] == s.me, s.out.Keys(slot)
 	if mine && n != s.me && keys != 0 {
 		return errKeys(slot)
+	}
+	if n == s.me {
+		if err := s.Returns(slot); err != nil {
+			return err
+		}
 	}
 	if keys == 0 {
 		delete(s.moving, slot)
@@ -216,6 +224,8 @@ func (s *State) Replicate(id string, empty bool) error {
 		return errReplicateSelf
 	case n.isReplica():
 		return errReplicateReplica
+	case s.me.isPrimary() && s.me.NumSlots == 0 && len(s.Leftovers()) > 0:
+		return s.stillLeaves()
 	case s.me.isPrimary() && (s.me.NumSlots != 0 || !empty):
 		return errHasData
 	}
@@ -275,7 +285,10 @@ func (s *State) SetEpoch(epoch int64) error {
 // key.
 func (s *State) Reset(hard, empty bool) error {
 	me := s.me
-	if me.isPrimary() && !empty {
+	switch {
+	case me.isPrimary() && len(s.Leftovers()) > 0:
+		return s.stillLeaves()
+	case me.isPrimary() && !empty:
 		return errResetKeys
 	}
 	if me.isReplica() {
@@ -287,7 +300,7 @@ func (s *State) Reset(hard, empty bool) error {
 	}
 	s.closeAll()
 	s.resetManual()
-	s.lost = bus.Bitmap{}
+	s.lost, s.leaveBy = bus.Bitmap{}, 0
 	for slot := range slots.Count {
 		s.unassign(slot)
 	}

@@ -261,12 +261,18 @@ func (s *State) resolveCollision(n *Node) {
 // Leftovers returns the lost slots that still have keys here.
 func (s *State) Leftovers() (list []uint16) {
 	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
-		owner := s.owners[slot]
-		if owner != nil && owner != s.me && owner != s.me.Primary && s.coming[slot] == nil && s.out.Keys(slot) > 0 {
+		if s.Leftover(slot) {
 			list = append(list, uint16(slot))
 		}
 	}
 	return list
+}
+
+// Leftover reports whether a slot is lost, and still has keys here.
+func (s *State) Leftover(slot int) bool {
+	owner := s.owners[slot]
+	return s.lost.Has(slot) && owner != s.me && (owner == nil || owner != s.me.Primary) && s.coming[slot] == nil &&
+		s.out.Keys(slot) > 0
 }
 
 // dropLost removes the keys of lost slots, at the start and when this node takes over from its primary. The primary may

@@ -6,8 +6,8 @@ type Keys interface {
 	// goroutine, without a turn.
 	Count(slot uint16) int
 	// Drop deletes the keys of slots in slices of turns, and replicas get the deletions. It skips a slot that belongs
-	// to this node's shard again by then. Any goroutine; it does not block.
-	Drop(slots []uint16)
+	// to this node's shard again by then, or for which may returns false in the turn. Any goroutine; it does not block.
+	Drop(slots []uint16, may func(slot uint16) bool)
 	// Moved notes that Current has a new Map. In a later turn, it informs clients that wait for keys of slots that have
 	// left, or are subscribed to their shard channels. Any goroutine; it does not block. before is nil for the first
 	// Map.
