@@ -60,6 +60,12 @@ func (c *Cluster) Leftovers() (list []uint16) {
 	return list
 }
 
+// Leaving reports whether the removal of such keys waits for this node's replicas.
+func (c *Cluster) Leaving() (leaving bool) {
+	c.look(func(s *state.State) { leaving = s.Leaving() })
+	return leaving
+}
+
 // Epoch returns the config epoch of another node, or 0 if the node is not known.
 func (c *Cluster) Epoch(id string) (epoch uint64) {
 	c.look(func(s *state.State) {

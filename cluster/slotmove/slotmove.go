@@ -35,6 +35,8 @@ type Cluster interface {
 	Manual() (away, here bool)
 	// Leftovers returns the slots that other nodes have taken, and that still have keys here. They are being removed.
 	Leftovers() []uint16
+	// Leaving reports whether the removal waits for replicas, which must hear first that the slots have left.
+	Leaving() bool
 	// Epoch returns the config epoch of another node.
 	Epoch(id string) uint64
 	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and

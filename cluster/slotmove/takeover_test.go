@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -76,6 +77,7 @@ type cluster struct {
 	saved     func() // it waits for the disk
 	onDisk    bool
 	left      []uint16
+	leaving   bool
 	atOnce    bool           // Claim decides: other has failed
 	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
@@ -105,6 +107,7 @@ func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1",
 func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
 func (c *cluster) Manual() (away, here bool)               { return false, false }
 func (c *cluster) Leftovers() []uint16                     { return c.left }
+func (c *cluster) Leaving() bool                           { return c.leaving }
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
 func (c *cluster) Reclaim()                                {}
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
@@ -550,5 +553,35 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 				t.Errorf("late %t: the task is %s: %q", late, task.state(), task.message)
 			}
 		})
+	}
+}
+
+// TestMoveBackWaitsForReplicas: slots move straight back to a node whose replicas do not know yet that they had left.
+// Their old keys stay until then.
+func TestMoveBackWaitsForReplicas(t *testing.T) {
+	n := newNode(t)
+	old := slots.Of([]byte("old"))
+	slot := strconv.Itoa(int(old))
+	writer, _ := n.arrive()
+	n.cluster.publish([]uint16{old})
+	n.ask(writer, "SET old 1")
+	n.cluster.publish(nil)
+	n.Do(func() { n.cluster.leaving = true })
+	source, c := n.arrive()
+	n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+n.cluster.other.ID+" NAME "+strings.Repeat("a", nameBytes)+
+		" SLOTSRANGE "+slot+" "+slot)
+	stored := func() (stored int) {
+		n.Do(func() { stored = n.mover.parts.Space.StoredInSlot(old) })
+		return stored
+	}
+	for range 20 {
+		if testkit.Lapse(time.Millisecond); stored() != 1 || c.hasResumed() {
+			t.Fatal("the keys are removed, or the move begins, before the replicas know")
+		}
+	}
+	n.Do(func() { n.cluster.leaving = false })
+	testkit.Await(t, time.Minute, "the move begins", c.hasResumed)
+	if stored() != 0 {
+		t.Error("the move begins with old keys")
 	}
 }

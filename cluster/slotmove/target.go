@@ -154,32 +154,35 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 	return left
 }
 
-// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Then it asks
-// the client's ESTABLISH again. The source waits for repl-timeout: without a base after half of it, ESTABLISH is
-// refused.
+// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Before, the
+// replicas must know which slots have left. Then it asks the client's ESTABLISH again. The source waits for
+// repl-timeout: without a base after half of it, ESTABLISH is refused.
 func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
 	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
 		Retry: func(ctx *command.Context) error { return m.establish(ctx, true) }})
 	until := time.Now().Add(m.parts.Patience() / 2)
-	go func() {
-		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
+	whenOver := func(lasts func() bool, then func()) {
 		for again := true; again; {
 			m.core.Do(func() {
-				again = waits && m.parts.Lacks() != "" && time.Now().Before(until)
-				if waits && !again {
-					m.core.Continue(cl)
+				if again = waits && lasts(); waits && !again {
+					then()
 				}
 			})
 			if again {
-				time.Sleep(baseLook)
+				time.Sleep(readyLook)
 			}
 		}
+	}
+	go func() {
+		whenOver(m.parts.Cluster.Leaving, func() {})
+		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
+		whenOver(func() bool { return m.parts.Lacks() != "" && time.Now().Before(until) }, func() { m.core.Continue(cl) })
 	}()
 }
 
-// baseLook is the time from one look for the log's first base to the next.
-const baseLook = 50 * time.Millisecond
+// readyLook is the time from one look of awaitReady to the next.
+const readyLook = 50 * time.Millisecond
 
 // drop removes the keys of slots in slices of turns, as long as may allows it. Not in a turn.
 func (m *Mover) drop(list []uint16, may func(slot uint16) bool) {

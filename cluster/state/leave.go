@@ -39,6 +39,9 @@ func (s *State) tickLeave() {
 	s.dropKnown()
 }
 
+// Leaving reports whether the keys of lost slots wait until replicas know the loss.
+func (s *State) Leaving() bool { return s.leaveBy != 0 }
+
 // Returns says why an operator cannot give a slot to this node yet. Its old keys would come alive, or the keys that
 // come now would be removed with them.
 func (s *State) Returns(slot int) error {
