@@ -63,6 +63,19 @@ func (c *Core) SetLoading(on bool) {
 // Between runs f while no unit is open: at once, or in the turn that ends the open unit. Turn only.
 func (c *Core) Between(f func()) { c.awaitUnit(awaiting{f: f}) }
 
+// BetweenOnce is Between for work that is asked for again while it waits. waits is true while f waits, and f does not
+// wait twice. Turn only.
+func (c *Core) BetweenOnce(waits *bool, f func()) {
+	if *waits {
+		return
+	}
+	*waits = true
+	c.Between(func() {
+		*waits = false
+		f()
+	})
+}
+
 // BeforeReply is Between for work that a client relies on after the unit's reply. f runs before the reply is sent. Turn
 // only.
 func (c *Core) BeforeReply(f func()) { c.awaitUnit(awaiting{f, true}) }

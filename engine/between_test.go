@@ -54,6 +54,29 @@ func TestBetweenWaitsForTheUnit(t *testing.T) {
 	}
 }
 
+// TestBetweenOnce: work that is asked for again while it waits runs once. Afterwards it can wait again.
+func TestBetweenOnce(t *testing.T) {
+	h := newTestCore(t)
+	waits, ran := false, 0
+	ask := func() { h.BetweenOnce(&waits, func() { ran++ }) }
+	h.Do(ask)
+	for unit := range 2 {
+		h.Do(func() {
+			h.BeginReload()
+			for range 100 {
+				ask()
+			}
+			if n := len(h.Core.between); n != 1 {
+				t.Errorf("unit %d: %d functions wait", unit, n)
+			}
+		})
+		h.Do(func() { h.EndReload(func() {}) })
+	}
+	if ran != 3 {
+		t.Errorf("it ran %d times, want 3", ran)
+	}
+}
+
 // TestBeforeReply: functions of BeforeReply run after the unit's effects were sent, and before the client has the
 // reply. Those of Between run after them.
 func TestBeforeReply(t *testing.T) {

@@ -36,6 +36,7 @@ type acks struct {
 
 	on      bool
 	halted  bool // the server is ending
+	ending  bool // tick waits for the end of a unit
 	fresh   bool // the turn has effects
 	need    int64
 	entries []ackEntry
@@ -457,7 +458,7 @@ func (a *acks) tick() {
 	}
 	a.serveAwaits()
 	if idle {
-		a.core.Between(func() {
+		a.core.BetweenOnce(&a.ending, func() {
 			if a.top() == 0 && !a.fresh {
 				a.end()
 			}

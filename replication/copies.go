@@ -21,6 +21,7 @@ type copies struct {
 	census   *census
 	saver    Saver
 	groups   [2]*group // running groups, by placeOf; nil: none
+	starting bool      // startDue waits for the end of a unit
 
 	fullSyncs uint64
 }
@@ -69,7 +70,7 @@ func (c *copies) request(r *replica) {
 // startDue begins the full synchronisations that are due, once no unit is open. Otherwise a replica would apply the
 // effects of the open unit twice.
 func (c *copies) startDue() {
-	c.core.Between(func() {
+	c.core.BetweenOnce(&c.starting, func() {
 		if c.core.Loading() || c.core.Importing() {
 			return // replicas must not get half a data set, and a copy lacks the keys of a move (slotmove.T3)
 		}

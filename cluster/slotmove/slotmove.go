@@ -138,6 +138,7 @@ type job struct {
 	// An export:
 	wire    *wire
 	acks    int    // replicas that clients may wait for at most, as the target knows (slotmove.T6)
+	pausing bool   // tryPause waits for the end of a unit
 	unlatch func() // nil: clients are not held
 	untilMs int64  // steady, when they are let go
 }

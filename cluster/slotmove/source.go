@@ -87,7 +87,7 @@ func (m *Mover) tryPause(j *job) {
 	if j.state != exportWaitPause || limit >= 0 && int64(j.wire.waiting()) > max(limit, lagFloor) {
 		return
 	}
-	m.core.Between(func() {
+	m.core.BetweenOnce(&j.pausing, func() {
 		if j.state != exportWaitPause {
 			return
 		}
