@@ -303,6 +303,7 @@ func (c *Core) call(cl *client.Client, args [][]byte, bulk *protocol.Bulk, spec 
 	if c.slotStats != nil {
 		c.stack.counted = c.countedOf(cl, spec, args) // EXEC's queue is still there
 	}
+	c.stack.dirty = c.meter.dirty
 	mark := cl.Out.Mark()
 	long := many || spec.Flags&(command.Fast|command.Brief) == 0
 	if long {

@@ -78,6 +78,20 @@ func (c *Core) Dirty() int64 {
 	return c.meter.dirty
 }
 
+// HasWritten reports whether the running outermost command, or one that it has called, has changed data so far. Turn
+// only.
+func (c *Core) HasWritten() bool {
+	c.assertHeld()
+	if c.stack.depth == 0 {
+		return false
+	}
+	n := c.meter.dirty - c.stack.dirty
+	for i := range c.stack.frames[:c.stack.depth] {
+		n += c.stack.frames[i].Dirty
+	}
+	return n != 0
+}
+
 // flushUnit passes the unit to the sinks, to each the effects that are addressed to it. Several effects are put between
 // MULTI and EXEC. Then it empties the unit.
 func (c *Core) flushUnit() {

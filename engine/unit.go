@@ -73,6 +73,7 @@ type stack struct {
 	slots  *slots.Map // that the outermost command was admitted by; nil if it names no keys
 
 	counted counted // for the outermost command, while slots are counted
+	dirty   int64   // the core's changes before the outermost command
 }
 
 // counted is the slot for which a call counts, plus one.

@@ -304,14 +304,15 @@ func (f *Follower) Diverged(cl *client.Client, spec *command.Spec, err error) {
 // refuse ends the primary's stream before the command that has just failed with err. The reader does the rest after the
 // turn's batch. refuse returns false if the command is not part of the stream.
 //
-// In a transaction, all other commands have run. The transaction counts as applied, and a full copy is asked for.
+// In a transaction, all other commands have run. A script may have written before it failed. Both count as applied, and
+// a full copy is asked for. Otherwise the next stream would begin with them, and apply their writes again.
 func (f *Follower) refuse(cl *client.Client, err error) bool {
 	w := f.wire
 	if w == nil || w.cl != cl {
 		return false
 	}
 	if w.refused == nil {
-		w.refused, w.ran = err, f.core.Transacting()
+		w.refused, w.ran = err, f.core.Transacting() || f.core.HasWritten()
 		cl.Flags |= client.CloseAfter // no further command of the batch runs
 	}
 	return true

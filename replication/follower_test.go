@@ -612,16 +612,18 @@ func TestRefusedTransactionStops(t *testing.T) {
 	s.awaitAck(100 + int64(len(wire("MULTI")+wire("INCR n")+wire("EXEC"))))
 }
 
-// slow returns the row of SLOW [error]: it sets a to 1 and lends the turn until end. Then it sets b to 1, or fails with
-// a syntax error, as a script does.
+// slow returns the row of SLOW [error | nothing]: it sets a to 1 and lends the turn until end. Then it sets b to 1, or
+// fails with a syntax error, as a script does. With nothing, it fails without having set a.
 func slow(end *atomic.Bool) command.Spec {
 	set := func(c *command.Context, key string) {
 		c.DB.SetString([]byte(key), []byte("1"), 0)
 		c.Changed(1)
 	}
 	return command.Spec{Name: "slow", Arity: -1, Flags: command.Write, Run: func(c *command.Context) error {
-		set(c, "a")
 		fails := len(c.Args) > 1
+		if !fails || string(c.Args[1]) != "nothing" {
+			set(c, "a")
+		}
 		c.Core.Lend(c, func(c *command.Context) (over bool, err error) {
 			switch {
 			case !end.Load():
@@ -666,31 +668,44 @@ func TestLentCommandCountsAtItsEnd(t *testing.T) {
 	}
 }
 
-// TestLentCommandStops: a script of an older primary ends with an error that is not understood. The stream ends before
-// the script. If it was part of a transaction, the rest of that has run, and a full copy is asked for.
-func TestLentCommandStops(t *testing.T) {
-	for _, rest := range []string{"", wire("SET c 1")} {
-		var end atomic.Bool
-		p := newPrimary(t, slow(&end))
-		s := newSource(t, p)
-		dialOnlyLinks(p)
-		p.Do(func() { p.follower.Follow(s.address()) })
-		s.greet()
-		first := wire("SET z 1")
-		at := 101 + len(first)
-		s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + first + wire("SLOW error") + rest)
-		p.waitFor("the script", p.Lent)
-		end.Store(true)
-		if got, want := s.greet(), fmt.Sprintf("PSYNC %s %d", otherHistory, at); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-		s.say("+CONTINUE\r\n" + wire("MULTI") + wire("SLOW error") + wire("EXEC") + rest)
-		if got := s.greet(); got != "PSYNC ? -1" {
-			t.Errorf("%s, want a full copy", got)
-		}
-		reader, _ := p.arrive()
-		if got := p.do(reader, "GET c"); got != "$-1\r\n" {
-			t.Errorf("c is %q: a command ran after the end of the stream", got)
+// TestFailedScriptStops: a script of an older primary ends with an error that is not understood, at once or after it
+// has lent the turn. If it has written, or was part of a transaction, it counts, and a full copy is asked for. Otherwise
+// the stream ends before the script. No write is applied twice.
+func TestFailedScriptStops(t *testing.T) {
+	at := fmt.Sprintf("PSYNC %s %d", otherHistory, 101+len(wire("SET z 1")))
+	for unit, want := range map[string]string{
+		wire("SLOW error"):   "PSYNC ? -1",
+		wire("SLOW nothing"): at,
+		wire("MULTI") + wire("SLOW nothing") + wire("EXEC"): "PSYNC ? -1",
+		wire("BRIEF error"):   "PSYNC ? -1",
+		wire("BRIEF nothing"): at,
+	} {
+		for _, rest := range []string{"", wire("SET c 1")} {
+			var end atomic.Bool
+			brief := command.Spec{Name: "brief", Arity: 2, Flags: command.Write, Run: func(c *command.Context) error {
+				if string(c.Args[1]) != "nothing" {
+					c.DB.SetString([]byte("a"), []byte("1"), 0)
+					c.Changed(1)
+				}
+				return protocol.ErrSyntax
+			}}
+			p := newPrimary(t, slow(&end), brief)
+			s := newSource(t, p)
+			dialOnlyLinks(p)
+			p.Do(func() { p.follower.Follow(s.address()) })
+			s.greet()
+			s.say("+FULLRESYNC " + otherHistory + " 100\r\n$0\r\n" + wire("SET z 1") + unit + rest)
+			if strings.Contains(unit, "SLOW") {
+				p.waitFor("the script", p.Lent)
+				end.Store(true)
+			}
+			if got := s.greet(); got != want {
+				t.Errorf("%q: %s, want %s", unit, got, want)
+			}
+			reader, _ := p.arrive()
+			if got := p.do(reader, "GET c"); got != "$-1\r\n" {
+				t.Errorf("c is %q: a command ran after the end of the stream", got)
+			}
 		}
 	}
 }

@@ -214,7 +214,7 @@ func (w reader) stop() {
 	f.parts.Log.Warning("== CRITICAL == The link to the primary stops: %s", why)
 	if w.ran {
 		f.known = false
-		f.parts.Log.Warning("The command was part of a transaction, the rest of which has run. A full copy is asked for.")
+		f.parts.Log.Warning("The command has written, or the rest of its transaction has run. A full copy is asked for.")
 	}
 	if f.refusal != why { // each try meets the same command, which is explained once
 		f.refusal = why

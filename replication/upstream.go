@@ -45,7 +45,7 @@ type upstream struct {
 	offset  int64          // of the full copy; -1: unknown
 	cl      *client.Client // runs the stream's commands
 	refused error          // why this server does not understand a command, before which the stream ends
-	ran     bool           // that command was in a transaction, which has run
+	ran     bool           // that command has written, or was in a transaction, which has run
 	asked   bool           // the peer wants an acknowledgement of the present batch
 	open    bool           // the stream is inside a transaction
 }
