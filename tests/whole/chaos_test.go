@@ -57,7 +57,7 @@ func playChaos(t *testing.T, seed uint64) {
 	c := &chaos{TB: t, ledger: ledger{sent: map[string]int{}, state: map[string]outcome{}, queued: map[string]bool{},
 		taken: map[string]bool{}}}
 	c.p = testkit.Start(t, "--appendonly", "yes", "--io-threads", strconv.Itoa(1+random(1).IntN(3)), "--admin-address",
-		admin, "--repl-ping-replica-period", "1")
+		admin, "--repl-ping-replica-period", "1", "--repl-diskless-sync-delay", "0")
 	c.r = testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(c.p.Port))
 	c.p.Do("EVAL", `for i = 1, ARGV[1] do
 		redis.call('RPUSH', 'src', i) redis.call('SADD', 'set:1', i) redis.call('SADD', 'set:2', -i)
