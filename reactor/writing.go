@@ -9,9 +9,10 @@ import (
 // This file writes the output to the socket.
 
 // written is called when the connection's output has grown. It marks the connection for the next flush, which comes at
-// the iteration's end or earlier.
+// the iteration's end or earlier. It also marks one whose link holds bytes of crypto/tls, which no flush has sent while
+// a batch was away.
 func (c *conn) written() {
-	if c.out.bytes == 0 {
+	if c.out.bytes == 0 && !c.holdsOutput() {
 		return
 	}
 	if c.out.bytes > replySize && c.overLimit() {
