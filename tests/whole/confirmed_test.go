@@ -100,9 +100,18 @@ var ackColumns = []*column{
 			c.shown()
 		}, copies: ackCopies, restore: waitsNot},
 	{name: "ack-failover", kind: confirmed, weight: 8, rows: ackRows, before: waits, act: func(c *cell) {
+		// In half of the cells the target gets nothing for a while. The failover must wait for the target, even if the other
+		// replica has confirmed the unit.
 		c.watched(func() {
 			c.nap()
+			link, dark := c.links[c.r], c.rng.IntN(2) == 0
+			link.Darken(dark)
 			c.must(c.p, "FAILOVER", "TO", "127.0.0.1", c.r.Port)
+			if dark {
+				testkit.Moment(c.rng, 250*time.Millisecond)
+				link.Darken(false)
+				link.Cut()
+			}
 			c.end()
 		})
 	}, after: func(c *cell) {
