@@ -24,6 +24,8 @@ var momentColumns = []*column{
 		c.backupHolds(true)
 	}, restore: logAgain},
 	{name: "backup-seal", kind: handovers, weight: 6, rows: all, before: func(c *cell) {
+		// With always, SEAL may run before the unit's bytes are in the file.
+		c.p.Do("CONFIG", "SET", "appendfsync", pick(c.rng, "always", "everysec"))
 		logOrNone(c)
 		c.p.Do("BACKUP", "START")
 		c.backup("incrementing")
@@ -45,7 +47,10 @@ var momentColumns = []*column{
 		}
 		c.backup("sealed")
 		c.backupHolds(c.unit.then != nil)
-	}, restore: logAgain},
+	}, restore: func(c *cell) {
+		c.p.Do("CONFIG", "SET", "appendfsync", "everysec")
+		logAgain(c)
+	}},
 	{name: "backup-within", kind: handovers, weight: 4, rows: []*row{exec}, before: func(c *cell) {
 		logOrNone(c)
 		c.unit.asks = []any{"BACKUP", "START"}
