@@ -262,7 +262,6 @@ func (l *Log) sealBackup() (*sealing, error) {
 	}
 	s := &sealing{}
 	b.sealing = s
-	l.flushTurn()
 	l.selected, l.stamped = -1, 0
 	number, dir, cut, at, ends := b.number, b.dir, l.w.end(), l.parts.Now().UnixMilli(), []byte(nil)
 	if l.parts.Ends != nil {
