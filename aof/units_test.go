@@ -47,6 +47,21 @@ func TestBackupEndsBesideUnit(t *testing.T) {
 	})
 }
 
+// TestBackupWaitsForUnit (R6): no command of BACKUP runs while a unit is open, because ABORT may remove a sink.
+func TestBackupWaitsForUnit(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, faulty.New(1))
+	s.do("SLOW", "1")
+	for _, word := range []string{"START", "SEAL", "ABORT", "CLEANUP", "STATUS", "LIST"} {
+		other, _ := s.Open(socket{})
+		if reply, _ := s.doAs(other.(*client.Client), "BACKUP", word); reply != "" {
+			t.Errorf("BACKUP %s beside an open unit: %q", word, reply)
+		}
+	}
+	s.endSlow.Store(true)
+	s.waitFor("the end of the unit", func() bool { return !s.Lent() })
+}
+
 // TestSecondOfLongUnit: the annotation of a unit names the second in which it ended, because nothing of it was there
 // before. Otherwise a restore of an earlier second would bring it.
 func TestSecondOfLongUnit(t *testing.T) {
