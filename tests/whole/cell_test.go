@@ -66,6 +66,7 @@ type cell struct {
 	setter   *respclient.Client // of a CONFIG SET
 	setting  *call              // that CONFIG SET
 	moving   *slotMove          // the move of a slot that the unit meets
+	death    *death             // of an end of that move
 }
 
 // A unit is one call of the cell's row, with its result.
