@@ -136,11 +136,6 @@ func (h *choice) add(s *state.State, slot int) error {
 	case h.taken[slot]:
 		return errTwice(slot)
 	}
-	if !h.release {
-		if err := s.Returns(slot); err != nil {
-			return err
-		}
-	}
 	h.taken[slot] = true
 	h.list = append(h.list, slot)
 	return nil

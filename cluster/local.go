@@ -33,15 +33,21 @@ type localKeys struct {
 	mu       sync.Mutex
 	pending  *slots.Map // the Map before the changes that apply has not handled yet
 	hasMoved bool       // a call of apply is coming
+
+	dropping sync.Mutex // held while Drop's keys are removed
 }
 
 func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
 
 func (d *localKeys) Drop(all []uint16, may func(slot uint16) bool) {
-	go d.local.Core.DropSlots(all, func(slot uint16) bool {
-		m := d.local.Current.Load()
-		return !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot) && may(slot)
-	})
+	go func() {
+		d.dropping.Lock() // each removal takes a share of the core's time
+		defer d.dropping.Unlock()
+		d.local.Core.DropSlots(all, func(slot uint16) bool {
+			m := d.local.Current.Load()
+			return !m.Replica && !m.Shard(slot) && !d.local.Space.Hides(slot) && may(slot)
+		})
+	}()
 }
 
 // Moved implements slots.Keys. One run of apply may handle several changes.

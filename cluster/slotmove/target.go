@@ -154,30 +154,32 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 	return left
 }
 
-// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Before, the
-// replicas must know which slots have left. Then it asks the client's ESTABLISH again. The source waits for
+// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Then it asks the
+// client's ESTABLISH again. The keys are removed when the replicas know which slots have left. The source waits for
 // repl-timeout: without a base after half of it, ESTABLISH is refused.
 func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
 	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
 		Retry: func(ctx *command.Context) error { return m.establish(ctx, true) }})
 	until := time.Now().Add(m.parts.Patience() / 2)
-	whenOver := func(lasts func() bool, then func()) {
+	await := func(over func() bool) {
 		for again := true; again; {
-			m.core.Do(func() {
-				if again = waits && lasts(); waits && !again {
-					then()
-				}
-			})
-			if again {
+			if m.core.Do(func() { again = waits && !over() }); again {
 				time.Sleep(readyLook)
 			}
 		}
 	}
 	go func() {
-		whenOver(m.parts.Cluster.Leaving, func() {})
-		m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) })
-		whenOver(func() bool { return m.parts.Lacks() != "" && time.Now().Before(until) }, func() { m.core.Continue(cl) })
+		if len(left) > 0 {
+			await(func() bool { return !m.parts.Cluster.Leaving() })
+			m.drop(left, func(slot uint16) bool { return waits && !m.isMine(slot) && m.mayBegin() == nil })
+		}
+		await(func() bool { return m.parts.Lacks() == "" || !time.Now().Before(until) })
+		m.core.Do(func() {
+			if waits {
+				m.core.Continue(cl)
+			}
+		})
 	}()
 }
 

@@ -1,6 +1,10 @@
 package state
 
-import "spindle/cluster/bus"
+import (
+	"slices"
+
+	"spindle/cluster/bus"
+)
 
 // This file has a primary remove the keys of lost slots. Its replicas get the removal by the stream. A replica that
 // still serves readers of the slots would show them no key then, or half of a unit. So the primary first has its
@@ -16,8 +20,8 @@ import "spindle/cluster/bus"
 //	removes the keys
 //
 // state.L1. Only the answer to a ping counts that was sent after the loss, because an earlier message may be late.
-// state.L2. The removal waits for two node timeouts at most. By then a replica that the bus does not reach is down, and
-// serves no reader either. It waits for no failed replica.
+// state.L2. The removal waits for two node timeouts after the latest loss at most. By then a replica that the bus does
+// not reach is down, and serves no reader by default. It waits for no failed replica.
 
 // leave removes the keys of lost slots when the replicas know the loss.
 func (s *State) leave() {
@@ -42,17 +46,17 @@ func (s *State) tickLeave() {
 // Leaving reports whether the keys of lost slots wait until replicas know the loss.
 func (s *State) Leaving() bool { return s.leaveBy != 0 }
 
-// Returns says why an operator cannot give a slot to this node yet. Its old keys would come alive, or the keys that
+// mayReturn says why an operator cannot give a slot to this node yet. Its old keys would come alive, or the keys that
 // come now would be removed with them.
-func (s *State) Returns(slot int) error {
+func (s *State) mayReturn(slot int) error {
 	if s.Leftover(slot) {
-		return s.stillLeaves()
+		return s.refuseLeaving()
 	}
 	return nil
 }
 
-// stillLeaves returns errLeaving. Keys that came after the removal are removed, too.
-func (s *State) stillLeaves() error {
+// refuseLeaving returns errLeaving. If no removal waits, it begins one, because keys may have come after the last one.
+func (s *State) refuseLeaving() error {
 	if s.leaveBy == 0 {
 		s.leave()
 	}
@@ -67,10 +71,12 @@ func (s *State) follows(n *Node) bool {
 
 // hearLoss handles a pong of a dialled link.
 func (s *State) hearLoss(n *Node, m *bus.Message) {
-	if s.leaveBy != 0 && n.lossPing != 0 && n.ponged >= n.lossPing && !m.Slots.Meets(&s.lost) {
-		n.knowsLoss = true
-		s.dropKnown()
+	if s.leaveBy == 0 || n.lossPing == 0 || n.ponged < n.lossPing ||
+		slices.ContainsFunc(s.Leftovers(), func(slot uint16) bool { return m.Slots.Has(int(slot)) }) {
+		return
 	}
+	n.knowsLoss = true
+	s.dropKnown()
 }
 
 // dropKnown removes the keys if all replicas know, or have had the time to (state.L2).

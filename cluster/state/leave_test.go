@@ -197,10 +197,6 @@ func TestLeftoversStayAway(t *testing.T) {
 	returns := map[string]func(s *State) error{
 		"IMPORTING": func(s *State) error { return s.Importing(3, idB) },
 		"NODE":      func(s *State) error { return s.Bind(3, idA) },
-		"ADDSLOTS": func(s *State) error {
-			s.Release([]int{3})
-			return s.Returns(3)
-		},
 		"REPLICATE": func(s *State) error {
 			s.Release(ints(10, 10999))
 			return s.Replicate(idB, len(s.Leftovers()) == 0)
@@ -233,8 +229,8 @@ func TestLeftoversStayAway(t *testing.T) {
 	s.Bump()
 	hears(s, s.byID[idC], 9, "3")
 	s.Release([]int{4})
-	pongs(s, d, [2]int{10, 10999})
-	if !slices.Equal(out.dropped, []uint16{3, 4}) {
+	// D lists slot 4, which has no owner, and a lost slot without keys.
+	if pongs(s, d, [2]int{4, 5}, [2]int{10, 10999}); !slices.Equal(out.dropped, []uint16{3}) {
 		t.Errorf("C has slot 3, and no node has slot 4: the keys of %v are removed", out.dropped)
 	}
 	hears(s, b, 10, "3-9 11000-16383")
@@ -269,5 +265,25 @@ func TestEachLossHasItsTime(t *testing.T) {
 	tick(s, 1)
 	if !slices.Equal(out.dropped, []uint16{3, 4, 20}) {
 		t.Errorf("after two node timeouts the keys of %v are removed", out.dropped)
+	}
+}
+
+// TestLossOutlivesFailovers: D takes over before A has removed the keys of lost slots, and fails before it has. A takes
+// over again, and removes them.
+func TestLossOutlivesFailovers(t *testing.T) {
+	s, out, _, d := leaving(t)
+	out.keys[10] = 1
+	hears(s, d, 8, "10-10999")
+	if s.me.Primary != d {
+		t.Fatal("A does not follow D")
+	}
+	if err := s.Failover(true, true); err != nil {
+		t.Fatal(err)
+	}
+	if s.Finish(); !slices.Equal(out.dropped, []uint16{3, 4}) {
+		t.Errorf("the keys of %v are removed", out.dropped)
+	}
+	if err := s.Importing(3, idB); err != errLeaving {
+		t.Errorf("IMPORTING: %v", err)
 	}
 }

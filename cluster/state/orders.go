@@ -114,7 +114,7 @@ func (s *State) Importing(slot int, id string) error {
 	}
 	n, err := s.target(id)
 	if err == nil {
-		err = s.Returns(slot)
+		err = s.mayReturn(slot)
 	}
 	if err == nil {
 		s.coming[slot] = n
@@ -145,7 +145,7 @@ func (s *State) Bind(slot int, id string) error {
 		return errKeys(slot)
 	}
 	if n == s.me {
-		if err := s.Returns(slot); err != nil {
+		if err := s.mayReturn(slot); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (s *State) Replicate(id string, empty bool) error {
 	case n.isReplica():
 		return errReplicateReplica
 	case s.me.isPrimary() && s.me.NumSlots == 0 && len(s.Leftovers()) > 0:
-		return s.stillLeaves()
+		return s.refuseLeaving()
 	case s.me.isPrimary() && (s.me.NumSlots != 0 || !empty):
 		return errHasData
 	}
@@ -287,7 +287,7 @@ func (s *State) Reset(hard, empty bool) error {
 	me := s.me
 	switch {
 	case me.isPrimary() && len(s.Leftovers()) > 0:
-		return s.stillLeaves()
+		return s.refuseLeaving()
 	case me.isPrimary() && !empty:
 		return errResetKeys
 	}

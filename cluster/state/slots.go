@@ -190,7 +190,12 @@ func (s *State) setPrimary(n *Node) {
 		me.Primary.removeReplica(me)
 	}
 	me.Primary = n
-	s.lost, s.leaveBy, s.restarted, s.leading = bus.Bitmap{}, 0, false, false
+	s.leaveBy, s.restarted, s.leading = 0, false, false
+	if n.ShardID == me.ShardID {
+		s.noteDropped() // the heir may end before it has removed the other keys
+	} else {
+		s.lost = bus.Bitmap{}
+	}
 	s.setShard(me, n.ShardID)
 	n.addReplica(me)
 	s.Changed = true
@@ -268,10 +273,11 @@ func (s *State) Leftovers() (list []uint16) {
 	return list
 }
 
-// Leftover reports whether a slot is lost, and still has keys here.
+// Leftover reports whether a slot is lost, and still has keys here. A slot without owner is not: its keys may be the
+// last ones.
 func (s *State) Leftover(slot int) bool {
 	owner := s.owners[slot]
-	return s.lost.Has(slot) && owner != s.me && (owner == nil || owner != s.me.Primary) && s.coming[slot] == nil &&
+	return s.lost.Has(slot) && owner != nil && owner != s.me && owner != s.me.Primary && s.coming[slot] == nil &&
 		s.out.Keys(slot) > 0
 }
 
