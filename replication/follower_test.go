@@ -669,8 +669,8 @@ func TestLentCommandCountsAtItsEnd(t *testing.T) {
 }
 
 // TestFailedScriptStops: a script of an older primary ends with an error that is not understood, at once or after it
-// has lent the turn. If it has written, or was part of a transaction, it counts, and a full copy is asked for. Otherwise
-// the stream ends before the script. No write is applied twice.
+// has lent the turn. If it has written, or was part of a transaction, it counts, and a full copy is asked for.
+// Otherwise the stream ends before the script. No write is applied twice.
 func TestFailedScriptStops(t *testing.T) {
 	at := fmt.Sprintf("PSYNC %s %d", otherHistory, 101+len(wire("SET z 1")))
 	for unit, want := range map[string]string{

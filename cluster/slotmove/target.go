@@ -154,8 +154,8 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 	return left
 }
 
-// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Then it asks the
-// client's ESTABLISH again. The keys are removed when the replicas know which slots have left. The source waits for
+// awaitReady removes the keys of slots that this node does not own, and waits for the log's first base. Then it asks
+// the client's ESTABLISH again. The keys are removed when the replicas know which slots have left. The source waits for
 // repl-timeout: without a base after half of it, ESTABLISH is refused.
 func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
