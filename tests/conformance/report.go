@@ -43,6 +43,9 @@ var better = []string{
 	"In a cluster a failed replica does not keep others from migrating. CLUSTER SHARDS shows the slots of the shard's " +
 		"primary also while an old primary is down. CLUSTER RESET gives a replica a new shard ID, as in Valkey 9.1; in 7.4 " +
 		"it keeps its primary's. CLUSTER FAILOVER does not wait for the end of a lost election.",
+	"A primary that has lost slots removes their keys when its replicas know the new owner, or after two node timeouts. " +
+		"Until then, it refuses SETSLOT IMPORTING and SETSLOT NODE of such a slot to itself, and CLUSTER REPLICATE and " +
+		"RESET. 7.4 removes the keys at once.",
 	"A replica that does not follow its new primary delays the others for `slave-reconf-timeout`; in 7.4 for the " +
 		"whole `failover-timeout`.",
 	"After a link to a primary fails, the replica waits 1, 2, 4 … 30 s before the next try. It waits 5 s at most while the " +
