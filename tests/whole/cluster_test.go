@@ -11,23 +11,28 @@ import (
 	"spindle/tests/testkit"
 )
 
+// startNodes starts n nodes of a cluster: p, r and more. It returns the bus port of p. Replicas take over only on
+// command.
+func (s *scene) startNodes(n int, args ...string) (bus int) {
+	var nodes []*testkit.Server
+	for i := range n {
+		port := testkit.FreePort(s)
+		if i == 0 {
+			bus = port
+		}
+		nodes = append(nodes, testkit.Start(s, append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout",
+			fmt.Sprint(nodeTimeout.Milliseconds()), "--cluster-port", strconv.Itoa(port), "--cluster-allow-replica-migration",
+			"no", "--cluster-replica-no-failover", "yes", "--repl-ping-replica-period", "1"}, args...)...))
+	}
+	s.p, s.r, s.more = nodes[0], nodes[1], nodes[2:]
+	return bus
+}
+
 // clusters is a primary with all slots but one, its replica, and two more primaries. So any one of the primaries may
 // fail without ending the majority. The replica takes over only on command. Otherwise, on a slow machine, the primary
 // could lose its role in a column that needs it.
 var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
-	bus := 0
-	node := func() *testkit.Server {
-		port := testkit.FreePort(s)
-		if bus == 0 {
-			bus = port
-		}
-		return testkit.Start(s, "--cluster-enabled", "yes", "--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()),
-			"--cluster-port", strconv.Itoa(port), "--cluster-require-full-coverage", "yes",
-			"--cluster-allow-replica-migration", "no", "--cluster-replica-no-failover", "yes",
-			"--repl-ping-replica-period", "1", "--appendonly", "no")
-	}
-	s.p, s.r = node(), node()
-	s.more = []*testkit.Server{node(), node()}
+	bus := s.startNodes(4, "--cluster-require-full-coverage", "yes", "--appendonly", "no")
 	primaries := append([]*testkit.Server{s.p}, s.more...)
 	for i, one := range primaries {
 		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)

@@ -17,18 +17,7 @@ import (
 // the first two, there and back. p owns it between cells, and r is its replica. more has the other primary, its replica
 // and the third.
 var movers = &kind{name: "mover", lanes: 1, set: func(s *scene) {
-	bus := 0
-	node := func() *testkit.Server {
-		port := testkit.FreePort(s)
-		if bus == 0 {
-			bus = port
-		}
-		return testkit.Start(s, "--cluster-enabled", "yes", "--cluster-node-timeout", fmt.Sprint(nodeTimeout.Milliseconds()),
-			"--cluster-port", strconv.Itoa(port), "--cluster-allow-replica-migration", "no", "--cluster-replica-no-failover",
-			"yes", "--repl-ping-replica-period", "1", "--appendonly", "yes")
-	}
-	s.p, s.r = node(), node()
-	s.more = []*testkit.Server{node(), node(), node()}
+	bus := s.startNodes(5, "--appendonly", "yes")
 	for i, one := range []*testkit.Server{s.p, s.more[0], s.more[2]} {
 		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		one.Do("FUNCTION", "LOAD", "REPLACE", library)
