@@ -432,7 +432,9 @@ func (o outside) Send(l *state.Link, message []byte, needs uint64) {
 
 func (o outside) HangUp(l *state.Link) { l.Handle.(*wire).close() }
 
-func (o outside) Keys(slot int) int { return o.parts.Keys.Count(uint16(slot)) }
+func (o outside) Keys(slot int) int    { return o.parts.Keys.Count(uint16(slot)) }
+func (o outside) Mark(slot int)        { o.parts.Keys.Mark(uint16(slot)) }
+func (o outside) Marked(slot int) bool { return o.parts.Keys.Marked(uint16(slot)) }
 
 func (o outside) Offset() int64 { return o.parts.Offset() }
 

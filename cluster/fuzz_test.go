@@ -19,6 +19,8 @@ import (
 type noKeys struct{}
 
 func (noKeys) Count(uint16) int                  { return 0 }
+func (noKeys) Mark(uint16)                       {}
+func (noKeys) Marked(uint16) bool                { return false }
 func (noKeys) Drop([]uint16, func(uint16) bool)  {}
 func (noKeys) Moved(before, now *slots.Map)      {}
 func (noKeys) Deliver(channel, m []byte, _ bool) {}

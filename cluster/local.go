@@ -37,7 +37,9 @@ type localKeys struct {
 	dropping sync.Mutex // held while Drop's keys are removed
 }
 
-func (d *localKeys) Count(slot uint16) int { return d.local.Space.InSlot(slot) }
+func (d *localKeys) Count(slot uint16) int   { return d.local.Space.InSlot(slot) }
+func (d *localKeys) Mark(slot uint16)        { d.local.Space.Mark(slot) }
+func (d *localKeys) Marked(slot uint16) bool { return d.local.Space.Marked(slot) }
 
 func (d *localKeys) Drop(all []uint16, may func(slot uint16) bool) {
 	go func() {

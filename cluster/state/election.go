@@ -196,6 +196,7 @@ func (s *State) replacePrimary() {
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
 	s.moveAll(old, s.me)
+	s.noteDropped()
 	s.dropLost()
 	s.updateState()
 	s.save(true)

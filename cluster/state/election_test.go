@@ -153,10 +153,12 @@ func TestVotesEndWithTheElection(t *testing.T) {
 type dropper struct {
 	quiet
 	keys    map[int]int
+	new     map[int]bool // slots whose keys came after the removal of older ones
 	dropped []uint16
 }
 
-func (d *dropper) Keys(slot int) int { return d.keys[slot] }
+func (d *dropper) Keys(slot int) int    { return d.keys[slot] }
+func (d *dropper) Marked(slot int) bool { return d.keys[slot] > 0 && !d.new[slot] }
 func (d *dropper) Ask(e Errand) {
 	if e.Kind == Drop {
 		d.dropped = append(d.dropped, e.Slots...)
@@ -174,13 +176,14 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &dropper{keys: map[int]int{3: 1, 4: 1, 12: 1}}
+	out := &dropper{keys: map[int]int{3: 1, 4: 1, 6: 1, 12: 1}}
 	s.out = out
 	c := s.byID[idC]
 	claimed := c.slots
 	claimed.Add(3)
 	claimed.Add(4)
 	claimed.Add(5)
+	claimed.Add(6)
 	c.Epoch = 4
 	s.claims(c, 4, &claimed)
 	s.Finish()
@@ -188,6 +191,7 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 	s.Tick()
 	s.Finish()
 	out.keys[4], out.keys[5] = 1, 1
+	out.new = map[int]bool{6: true}
 	if len(out.dropped) != 0 {
 		t.Fatalf("a replica drops %v", out.dropped)
 	}

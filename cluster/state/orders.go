@@ -329,6 +329,9 @@ func (s *State) Want() { s.save(true) }
 // Adopt compares the loaded keys with the slots, before the bus runs. This node becomes the owner of a slot that has
 // keys but no owner. A slot with keys and another owner is marked as importing, so that an operator sees it.
 func (s *State) Adopt() {
+	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
+		s.out.Mark(slot)
+	}
 	if s.me.isReplica() {
 		return
 	}

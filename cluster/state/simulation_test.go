@@ -411,8 +411,10 @@ func (h *host) Dial(l *Link) {
 func (h *host) Send(l *Link, p []byte, needs uint64) {
 	h.held = append(h.held, heldMessage{l, p, needs})
 }
-func (h *host) HangUp(l *Link) { l.Handle.(*end).conn.Close() }
-func (h *host) Keys(int) int   { return 1 }
+func (h *host) HangUp(l *Link)  { l.Handle.(*end).conn.Close() }
+func (h *host) Keys(int) int    { return 1 }
+func (h *host) Mark(int)        {}
+func (h *host) Marked(int) bool { return true }
 func (h *host) Offset() int64 {
 	if h.unsure && h.w.acks > 0 && h.w.bug != assured {
 		return 0

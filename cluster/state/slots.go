@@ -127,6 +127,7 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 		if owner != nil && owner == primary {
 			successor = n
 			s.lost.Add(slot)
+			s.out.Mark(slot)
 			lost++
 		}
 		s.unassign(slot)
@@ -290,11 +291,12 @@ func (s *State) dropLost() {
 	}
 }
 
-// noteDropped has a replica forget lost slots whose keys are gone. Keys that come to such a slot later are to stay: an
-// operator may bring the slot back to the primary key by key.
+// noteDropped has a replica forget lost slots whose keys are gone, or were gone for a moment. Keys that come to such a
+// slot later are to stay: an operator may bring the slot back to the primary key by key. A full copy of the primary's
+// data may have leftovers or such keys. They stay, too.
 func (s *State) noteDropped() {
 	for slot := s.lost.Next(0, true); slot < slots.Count; slot = s.lost.Next(slot+1, true) {
-		if s.out.Keys(slot) == 0 {
+		if !s.out.Marked(slot) {
 			s.lost.Remove(slot)
 			s.save(false)
 		}

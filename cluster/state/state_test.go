@@ -16,6 +16,8 @@ func (quiet) Send(*Link, []byte, uint64)        {}
 func (quiet) HangUp(*Link)                      {}
 func (quiet) Ask(Errand)                        {}
 func (quiet) Keys(int) int                      { return 0 }
+func (quiet) Mark(int)                          {}
+func (quiet) Marked(int) bool                   { return false }
 func (quiet) Offset() int64                     { return 0 }
 func (quiet) DataAge() int64                    { return 0 }
 func (quiet) Loaded() (int64, bool, bool)       { return 0, false, false }

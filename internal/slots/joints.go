@@ -5,6 +5,10 @@ type Keys interface {
 	// Count returns how many keys slot holds in all databases, including expired keys that are not removed yet. Any
 	// goroutine, without a turn.
 	Count(slot uint16) int
+	// Mark marks slot, if it has keys. Marked reports whether it has had keys ever since, even between two commands of
+	// one turn. Any goroutine, without a turn.
+	Mark(slot uint16)
+	Marked(slot uint16) bool
 	// Drop deletes the keys of slots in slices of turns, and replicas get the deletions. It skips a slot that belongs
 	// to this node's shard again by then, or for which may returns false in the turn. Any goroutine; it does not block.
 	Drop(slots []uint16, may func(slot uint16) bool)

@@ -14,7 +14,8 @@ import (
 // free lists the methods that need no turn: they return a part of a Keyspace, or data that never changes or is atomic.
 var free = []string{
 	"Keyspace.BySlot", "Keyspace.DB", "Keyspace.HeldBy", "Keyspace.Heap", "Keyspace.Hides",
-	"Keyspace.InSlot", "Keyspace.Len", "Keyspace.Store", "Keyspace.StoredInSlot", "Keyspace.Writer",
+	"Keyspace.InSlot", "Keyspace.Len", "Keyspace.Mark", "Keyspace.Marked", "Keyspace.Store", "Keyspace.StoredInSlot",
+	"Keyspace.Writer",
 	"DB.Index", "DB.Loader",
 	"Loader.DB",
 	"Writer.Close", "Writer.Int", "Writer.String",

@@ -31,6 +31,22 @@ func (k *Keyspace) StoredInSlot(slot uint16) (n int) {
 	return n
 }
 
+// Mark marks a slot, if it has keys. Any goroutine may call it, but only in cluster mode.
+func (k *Keyspace) Mark(slot uint16) {
+	for i := range k.slots {
+		k.slots[i].Load().Mark(slot)
+	}
+}
+
+// Marked reports whether some database has had keys in a slot ever since Mark. Any goroutine may call it, but only in
+// cluster mode.
+func (k *Keyspace) Marked(slot uint16) (is bool) {
+	for i := range k.slots {
+		is = is || k.slots[i].Load().Marked(slot)
+	}
+	return is
+}
+
 // InSlot returns the number of the database's keys in a slot. It is 0 for a hidden slot. Only in cluster mode.
 func (db *DB) InSlot(slot uint16) int {
 	db.k.assertHeld()

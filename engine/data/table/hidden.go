@@ -63,7 +63,7 @@ type concealed struct {
 // Cost: the slot's keys when they become hidden. As a rule it has none then.
 func (t *Table) Shift(slot uint16, hidden bool) {
 	s := t.slots
-	n := s.counts[slot].Load()
+	n := int32(s.Count(slot))
 	if hidden {
 		t.EachOf(slot, int(n), func(ref memory.Ref) {
 			if t.deadline(ref) != 0 {

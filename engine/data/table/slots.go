@@ -2,6 +2,7 @@ package table
 
 import (
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
@@ -22,8 +23,8 @@ import (
 // savers and loaders divide their work.
 //
 // table.T1. Every hash that is given to this table comes from HashOf.
-// table.T2. Slots.counts holds how many keys of each slot the table has. Slots.groups holds the sums of groupSize
-// counts each.
+// table.T2. Slots.counts holds how many keys of each slot the table has, and marked in their sign. Slots.groups holds
+// the sums of groupSize counts each.
 
 // slotBits is how many bits of a hash are its slot.
 const (
@@ -31,7 +32,11 @@ const (
 	groupSize = 128
 )
 
-// Slots counts a table's keys by slot. Any goroutine may call Count; the other methods are for the turn.
+// marked is added to the count of a slot that has a mark.
+const marked = math.MinInt32
+
+// Slots counts a table's keys by slot. Any goroutine may call Count, Mark and Marked; the other methods are for the
+// turn.
 type Slots struct {
 	counts [hashslots.Count]atomic.Int32
 	groups [hashslots.Count / groupSize]int32
@@ -41,11 +46,25 @@ type Slots struct {
 }
 
 // Count returns the number of keys in the slot.
-func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load()) }
+func (s *Slots) Count(slot uint16) int { return int(s.counts[slot].Load() &^ marked) }
+
+// Mark marks the slot if it has keys. The mark goes when the slot's last key goes.
+func (s *Slots) Mark(slot uint16) {
+	for {
+		if n := s.counts[slot].Load(); n <= 0 || s.counts[slot].CompareAndSwap(n, n|marked) {
+			return
+		}
+	}
+}
+
+// Marked reports whether the slot has had keys ever since it was marked.
+func (s *Slots) Marked(slot uint16) bool { return s.counts[slot].Load() < 0 }
 
 func (s *Slots) add(hash uint64, n int32) {
 	slot := slotOf(hash)
-	s.counts[slot].Add(n)
+	if s.counts[slot].Add(n) == marked {
+		s.counts[slot].Store(0)
+	}
 	if s.hidden.Any() && s.hidden.Has(slot) {
 		s.concealed.keys += int(n)
 		return
@@ -65,7 +84,7 @@ func (s *Slots) draw(r *rand.PCG, n int) (slot uint16) {
 		if s.hidden.Has(slot) {
 			continue
 		}
-		if k -= s.counts[slot].Load(); k < 0 {
+		if k -= int32(s.Count(slot)); k < 0 {
 			return slot
 		}
 	}

@@ -38,6 +38,42 @@ func TestDrawsAreUniformInSlots(t *testing.T) {
 	}
 }
 
+// TestMarkedSlot: a mark goes with the slot's last key, and does not come back with a new one. It does not change
+// counts and draws. A slot without keys gets no mark, and an emptied table has none.
+func TestMarkedSlot(t *testing.T) {
+	k := open(t)
+	k.table.CountSlots(new(Hidden))
+	slot, r := hashslots.Of([]byte("tag")), rand.NewPCG(1, 2)
+	is := func(when string, keys int, marked bool) {
+		t.Helper()
+		if s := k.table.Slots(); s.Count(slot) != keys || s.Marked(slot) != marked {
+			t.Fatalf("%s: %d keys, marked %t", when, s.Count(slot), s.Marked(slot))
+		}
+		if err := k.table.Check(); err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		if keys > 0 && k.table.Random(r) == 0 {
+			t.Fatalf("%s: no key is drawn", when)
+		}
+	}
+	k.table.Slots().Mark(slot)
+	k.add("{tag}1", 0)
+	is("marked without keys", 1, false)
+	k.table.Slots().Mark(slot)
+	k.table.Slots().Mark(slot)
+	k.add("{tag}2", 0)
+	is("one key more", 2, true)
+	k.drop("{tag}1")
+	is("the marked key is removed", 1, true)
+	k.drop("{tag}2")
+	is("the last key is removed", 0, false)
+	k.add("{tag}1", 0)
+	is("a key comes", 1, false)
+	k.table.Slots().Mark(slot)
+	k.table.Detach()
+	is("the table is emptied", 0, false)
+}
+
 // TestSlotPrefixes: a hash begins with its key's slot, reversed, and slotOf returns the slot.
 func TestSlotPrefixes(t *testing.T) {
 	for i := range 1000 {
