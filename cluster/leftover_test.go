@@ -125,3 +125,21 @@ func TestReplicaStartsWithLeftovers(t *testing.T) {
 		t.Error("the leftover of bar's slot stays")
 	}
 }
+
+// TestLateRemovalSparesReturningSlot: the removal of lost slots is asked for. Before its turn an earlier one is over,
+// and an operator begins to bring a slot back.
+func TestLateRemovalSparesReturningSlot(t *testing.T) {
+	h := newHolder(t, "master - 0 0 2 connected 0-16383", "master - 0 0 2 connected", "master - 0 0 3 connected")
+	h.rob()
+	h.remove("bar")
+	h.with(func(s *state.State) {
+		if err := s.Importing(int(slots.Of([]byte("bar"))), idC); err != nil {
+			t.Error(err)
+		}
+	})
+	h.set("{bar}new")
+	h.drop(t)
+	if h.keys("bar") != 1 {
+		t.Error("the key that came is removed")
+	}
+}
