@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +77,7 @@ type cluster struct {
 	onDisk    bool
 	left      []uint16
 	leaving   bool
+	here      bool           // an operator moves slots to this node by SETSLOT
 	atOnce    bool           // Claim decides: other has failed
 	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
@@ -105,7 +105,7 @@ func (c *cluster) Me() string                              { return c.me.ID }
 func (c *cluster) Shard() string                           { return cmp.Or(c.me.Primary, c.me.ID) }
 func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
 func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
-func (c *cluster) Manual() (away, here bool)               { return false, false }
+func (c *cluster) Manual() (away, here bool)               { return false, c.here }
 func (c *cluster) Leftovers() []uint16                     { return c.left }
 func (c *cluster) Leaving() bool                           { return c.leaving }
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
@@ -556,24 +556,27 @@ func TestMoveWaitsForTheBase(t *testing.T) {
 	}
 }
 
-// TestMoveBackWaitsForReplicas: slots move straight back to a node whose replicas do not know yet that they had left.
-// Their old keys stay until then.
-func TestMoveBackWaitsForReplicas(t *testing.T) {
-	n := newNode(t)
-	old := slots.Of([]byte("old"))
-	slot := strconv.Itoa(int(old))
+// moveBack has a slot move straight back to a node whose replicas do not know yet that it had left. ESTABLISH waits.
+// The slot has one old key. stored returns how many keys it has.
+func moveBack(t *testing.T) (n *node, c *conn, slot uint16, stored func() int) {
+	n, slot = newNode(t), slots.Of([]byte("old"))
 	writer, _ := n.arrive()
-	n.cluster.publish([]uint16{old})
+	n.cluster.publish([]uint16{slot})
 	n.ask(writer, "SET old 1")
 	n.cluster.publish(nil)
 	n.Do(func() { n.cluster.leaving = true })
 	source, c := n.arrive()
-	n.ask(source, "CLUSTER SYNCSLOTS ESTABLISH SOURCE "+n.cluster.other.ID+" NAME "+strings.Repeat("a", nameBytes)+
-		" SLOTSRANGE "+slot+" "+slot)
-	stored := func() (stored int) {
-		n.Do(func() { stored = n.mover.parts.Space.StoredInSlot(old) })
+	n.ask(source, fmt.Sprintf("CLUSTER SYNCSLOTS ESTABLISH SOURCE %s NAME %s SLOTSRANGE %d %d", n.cluster.other.ID,
+		strings.Repeat("a", nameBytes), slot, slot))
+	return n, c, slot, func() (stored int) {
+		n.Do(func() { stored = n.mover.parts.Space.StoredInSlot(slot) })
 		return stored
 	}
+}
+
+// TestMoveBackWaitsForReplicas: the old keys stay until the replicas know that the slot had left.
+func TestMoveBackWaitsForReplicas(t *testing.T) {
+	n, c, _, stored := moveBack(t)
 	for range 20 {
 		if testkit.Lapse(time.Millisecond); stored() != 1 || c.hasResumed() {
 			t.Fatal("the keys are removed, or the move begins, before the replicas know")
@@ -583,5 +586,26 @@ func TestMoveBackWaitsForReplicas(t *testing.T) {
 	testkit.Await(t, time.Minute, "the move begins", c.hasResumed)
 	if stored() != 0 {
 		t.Error("the move begins with old keys")
+	}
+}
+
+// TestMoveBackSparesKeys: while ESTABLISH waits, an operator begins to bring slots back, or gives the slot to this
+// node. So the slot's keys are to stay.
+func TestMoveBackSparesKeys(t *testing.T) {
+	for name, order := range map[string]func(c *cluster, slot uint16){
+		"SETSLOT IMPORTING": func(c *cluster, _ uint16) { c.here = true },
+		"SETSLOT NODE":      func(c *cluster, slot uint16) { c.publish([]uint16{slot}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, c, slot, stored := moveBack(t)
+			n.Do(func() {
+				order(n.cluster, slot)
+				n.cluster.leaving = false
+			})
+			testkit.Await(t, time.Minute, "ESTABLISH is asked again", c.hasResumed)
+			if stored() != 1 {
+				t.Error("the key is removed")
+			}
+		})
 	}
 }
