@@ -21,6 +21,8 @@ type scene struct {
 	units    int                                // numbers the units, so that each has its own keys
 	payloads map[int]string                     // of RESTORE, by their number of fields
 	taken    map[uint16]bool                    // slots that the cluster's primary does not own; nil without a cluster
+	slot     uint16                             // the slot that moves (movers)
+	next     map[*testkit.Server]uint16         // the first slot of a primary that has never moved (movers)
 	loader   int                                // the port of servers that start on files; 0 if there was none yet
 	reader   *testkit.Server                    // a server that loads RDB files while it runs; nil if there was none yet
 	voted    time.Time                          // when the cluster's nodes last voted

@@ -46,7 +46,7 @@ var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
 	testkit.Until(s, testkit.Slowly(20*time.Second), "the replica", func() error {
 		return testkit.Equal(s.r.Info("replication")["master_link_status"], "up")
 	})
-	s.taken = map[uint16]bool{slots.Count - 1: true, slots.Count - 2: true, slots.Of([]byte("whole:payload")): true}
+	s.taken = map[uint16]bool{slots.Count - 1: true, slots.Count - 2: true}
 	s.p.Do("FUNCTION", "LOAD", "REPLACE", library)
 }}
 

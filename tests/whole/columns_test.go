@@ -489,6 +489,11 @@ func (c *cell) fileHolds(s *testkit.Server, name string, kept bool) {
 			func(loaded *testkit.Server) { c.holds(loaded, name, kept) })
 		return
 	}
+	c.holds(c.readFile(s, name), name, kept)
+}
+
+// readFile loads a server's RDB file into a running server, which it returns.
+func (c *cell) readFile(s *testkit.Server, name string) *testkit.Server {
 	if c.reader == nil {
 		c.reader = testkit.Start(c.serverSet)
 	}
@@ -496,7 +501,7 @@ func (c *cell) fileHolds(s *testkit.Server, name string, kept bool) {
 		c.Fatal(err)
 	}
 	c.reader.Do("DEBUG", "RELOAD", "NOSAVE")
-	c.holds(c.reader, name, kept)
+	return c.reader
 }
 
 // logHolds loads a server's log into another server, or into the server itself. The data must then be equal.

@@ -22,7 +22,7 @@ var movers = &kind{name: "mover", lanes: 1, set: func(s *scene) {
 		one.Do("CLUSTER", "SET-CONFIG-EPOCH", i+1)
 		one.Do("FUNCTION", "LOAD", "REPLACE", library)
 	}
-	half := movingSlot / 2
+	const half = slots.Count / 2
 	s.p.Do("CLUSTER", "ADDSLOTSRANGE", half+1, slots.Count-1)
 	s.more[0].Do("CLUSTER", "ADDSLOTSRANGE", 1, half)
 	s.more[2].Do("CLUSTER", "ADDSLOTS", 0)
@@ -35,12 +35,32 @@ var movers = &kind{name: "mover", lanes: 1, set: func(s *scene) {
 	}
 	s.taken = map[uint16]bool{}
 	for slot := range uint16(slots.Count) {
-		s.taken[slot] = slot != movingSlot
+		s.taken[slot] = true
 	}
+	s.next = map[*testkit.Server]uint16{s.p: half + 1, s.more[0]: 1}
+	s.movesAnother()
+	// Each end always has a key, because a view leaves out empty databases.
+	s.p.Do("SET", s.tag("stays", slots.Count-1), 1)
+	s.more[0].Do("SET", s.tag("stays", half), 1)
 }}
 
-// movingSlot is the slot that moves. The payload of RESTORE is made in it, too.
-var movingSlot = slots.Of([]byte("whole:payload"))
+// movesAnother makes another slot of p the one that moves. The target has never owned it.
+func (s *scene) movesAnother() {
+	s.taken[s.slot] = true
+	s.slot = s.next[s.p]
+	s.taken[s.slot] = false
+	s.next[s.p]++
+}
+
+// tag returns a new tag in a slot.
+func (s *scene) tag(prefix string, slot uint16) string {
+	for {
+		s.units++
+		if tag := prefix + strconv.Itoa(s.units); slots.Of([]byte(tag)) == slot {
+			return tag
+		}
+	}
+}
 
 var movingColumns = []*column{
 	// The unit runs at the target as soon as the slot is there.
@@ -87,7 +107,7 @@ func (c *cell) succeeds() {
 // elsewhere makes the unit run on s, with keys of a slot that stays there.
 func (c *cell) elsewhere(s *testkit.Server) {
 	c.unit.at = s
-	for c.ownerOf(s, c.unit.tag) != s {
+	for c.ownerOf(s, slots.Of([]byte(c.unit.tag))) != s {
 		c.units++
 		c.unit.tag = "u" + strconv.Itoa(c.units)
 	}
@@ -118,12 +138,7 @@ const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.ca
 // beginMove starts a move of the slot, after the source has acknowledged a unit in it. Meanwhile clients look at that
 // unit on all nodes.
 func (c *cell) beginMove() {
-	tag := "c" + strconv.Itoa(c.units)
-	for slots.Of([]byte(tag)) != movingSlot {
-		c.units++
-		tag = "c" + strconv.Itoa(c.units)
-	}
-	c.moving = &slotMove{moved: unit{tag: tag, n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
+	c.moving = &slotMove{moved: unit{tag: c.tag("c", c.slot), n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
 	moved := &c.moving.moved
 	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
 	// arrived exchanges the fields.
@@ -147,7 +162,7 @@ func (c *cell) beginMove() {
 
 // askMove asks the slot's owner to move it. It is refused while the slot moves.
 func (c *cell) askMove() error {
-	v, err := c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", movingSlot, movingSlot, "NODE", c.id(c.more[0]))
+	v, err := c.p.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", c.slot, c.slot, "NODE", c.id(c.more[0]))
 	if err == nil {
 		err = v.Err()
 	}
@@ -273,9 +288,9 @@ func (c *cell) arrived() {
 		if state := moveState(c.more[0]); state != "none" && !slices.Contains(finalStates, state) {
 			return fmt.Errorf("the move's state at the target is %s", state)
 		}
-		owner = c.ownerOf(c.p, "whole:payload")
+		owner = c.ownerOf(c.p, c.slot)
 		for _, s := range c.servers() {
-			if own := c.ownerOf(s, "whole:payload"); own == nil || own != owner {
+			if own := c.ownerOf(s, c.slot); own == nil || own != owner {
 				return fmt.Errorf("%s knows another owner", s.Addr)
 			}
 		}
@@ -285,7 +300,7 @@ func (c *cell) arrived() {
 		c.p, c.r, c.more[0], c.more[1] = c.more[0], c.more[1], c.p, c.r
 	}
 	c.await("no key of the slot at the other primary", func() error {
-		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", movingSlot).Int, 0)
+		return testkit.Equal(c.more[0].Do("CLUSTER", "COUNTKEYSINSLOT", c.slot).Int, 0)
 	})
 	c.moving.end()
 }
@@ -313,15 +328,14 @@ func moveState(s *testkit.Server) string {
 	return "unknown"
 }
 
-// ownerOf returns the primary that owns a key's slot, as s knows it; nil if s does not know.
-func (c *cell) ownerOf(s *testkit.Server, key string) *testkit.Server {
+// ownerOf returns the primary that owns a slot, as s knows it; nil if s does not know.
+func (c *cell) ownerOf(s *testkit.Server, slot uint16) *testkit.Server {
 	v, err := s.Ask("CLUSTER", "SLOTS")
 	if err != nil {
 		return nil
 	}
-	slot := int64(slots.Of([]byte(key)))
 	for _, e := range v.Elems {
-		if e.Elems[0].Int <= slot && slot <= e.Elems[1].Int {
+		if e.Elems[0].Int <= int64(slot) && int64(slot) <= e.Elems[1].Int {
 			for _, one := range c.servers() {
 				if one.Port == int(e.Elems[2].Elems[1].Int) {
 					return one

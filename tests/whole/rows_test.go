@@ -121,22 +121,22 @@ func (u *unit) sortedNothing() bool {
 }
 
 // payload returns the DUMP payload of a hash with this number of fields. It is made once per serverSet.
-func (s *scene) payload(fields int) string {
-	if text := s.payloads[fields]; text != "" {
+func (c *cell) payload(fields int) string {
+	if text := c.payloads[fields]; text != "" {
 		return text
 	}
-	args := []any{"HSET", "whole:payload"}
+	key := c.unit.key("payload")
+	args := []any{"HSET", key}
 	for i := range fields {
 		args = append(args, "field:"+strconv.Itoa(i), "some value that is not short: "+strconv.Itoa(i))
 	}
-	s.p.Do("DEL", "whole:payload") // a takeover may have lost an earlier DEL
-	s.p.Do(args...)
-	text := s.p.Do("DUMP", "whole:payload").Text
-	s.p.Do("DEL", "whole:payload")
-	if s.payloads == nil {
-		s.payloads = map[int]string{}
+	c.p.Do(args...)
+	text := c.p.Do("DUMP", key).Text
+	c.p.Do("DEL", key)
+	if c.payloads == nil {
+		c.payloads = map[int]string{}
 	}
-	s.payloads[fields] = text
+	c.payloads[fields] = text
 	return text
 }
 
