@@ -206,7 +206,9 @@ func (s *State) replacePrimary() {
 
 // resume makes this node the primary that others know it to be. It was one when it ended, and has started with an older
 // nodes.conf, in which it is a replica. As after any start of a primary, it serves later, because another node may have
-// taken over meanwhile. It may also lack a confirmed write (state.Q4).
+// taken over meanwhile. It may also lack a confirmed write (state.Q4). Its notes of lost slots are as old as the file.
+// Keys may have come back since, and this node may even own a slot again. So it removes no key. It calls the slots
+// importing, so that an operator sees them.
 func (s *State) resume() {
 	s.log(logging.LevelWarning, "The configuration of this node is older than that of its replica: it is a primary.")
 	s.becomePrimary(s.me)
@@ -214,6 +216,10 @@ func (s *State) resume() {
 	s.resetManual()
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
+	for _, slot := range s.Leftovers() {
+		s.adopt(int(slot))
+	}
+	s.lost = bus.Bitmap{}
 	s.ok, s.firstUpdate = false, s.now
 	if s.restarted = s.Terms.MinAcks > 0; s.restarted {
 		s.out.Ask(Errand{Kind: Withhold})

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"testing"
 
 	"spindle/cluster/bus"
@@ -80,5 +81,40 @@ func TestPrimaryAgainServesLater(t *testing.T) {
 		if !s.OK() {
 			t.Errorf("it does not serve later: %s", s.Line(s.me, false))
 		}
+	}
+}
+
+// TestOldNotesOfLostSlots: a primary starts with a nodes.conf of the time when it was a replica. Its shard had lost
+// slots 3 to 5 then. Slot 4 has come back since, and slot 5 was coming back, key by key. The old notes do not tell such
+// keys from leftovers. So all keys stay, and an operator sees the slots.
+func TestOldNotesOfLostSlots(t *testing.T) {
+	s, err := loaded(idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-2\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 3-16383\n" +
+		"vars currentEpoch 7 lastVoteEpoch 0 lost-slots 3-5\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &dropper{keys: map[int]int{1: 1, 4: 1, 5: 1}}
+	s.out = out
+	s.Adopt()
+	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), &bus.Message{Type: bus.Pong,
+		Sender: idB, CurrentEpoch: 7, ConfigEpoch: 6, Flags: bus.Replica, Primary: idA, Slots: slotsOf("0-2 4"),
+		Port: 7001, BusPort: 17001, IP: "127.0.0.1"})
+	s.Finish()
+	if s.IsReplica() {
+		t.Fatal("the node is still a replica")
+	}
+	if again, err := loaded(string(s.Describe())); err != nil || !slices.Equal(again.Open(), []int{4, 5}) {
+		t.Errorf("an operator sees the slots %v: %v", again.Open(), err)
+	}
+	tick(s, 3*s.Terms.NodeTimeout)
+	if err := s.Bind(4, idA); err != nil || s.Owner(4) != s.me {
+		t.Errorf("SETSLOT NODE of the slot that has come back: %v", err)
+	}
+	s.Adopt() // as at the next start
+	tick(s, 3*s.Terms.NodeTimeout)
+	if len(out.dropped) > 0 {
+		t.Errorf("the keys of slots %v are removed", out.dropped)
 	}
 }

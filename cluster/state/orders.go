@@ -346,15 +346,20 @@ func (s *State) Adopt() {
 			s.log(logging.LevelNotice, "I have keys for unassigned slot %d. Taking responsibility for it.", slot)
 			s.assign(s.me, slot)
 		} else {
-			s.log(logging.LevelNotice, "I have keys for slot %d, but the slot is assigned to another node. "+
-				"Setting it to importing state.", slot)
-			s.coming[slot] = owner
+			s.adopt(slot)
 		}
 	}
 	if changed {
 		s.claimed()
 	}
 	s.dropLost()
+}
+
+// adopt marks a slot that has keys, but another owner, as importing.
+func (s *State) adopt(slot int) {
+	s.log(logging.LevelNotice, "I have keys for slot %d, but the slot is assigned to another node. "+
+		"Setting it to importing state.", slot)
+	s.coming[slot] = s.owners[slot]
 }
 
 // Cut closes links with a node, for DEBUG CLUSTERLINK KILL.
