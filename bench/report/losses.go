@@ -27,6 +27,7 @@ var known = []loss{
 	{"io-threads", "io-threads 2", "io-threads 2, pipeline 1",
 		"two loops and the load share two cores: fewer requests an iteration, and more changes of thread",
 		"more cores; without io-threads one loop serves until they are idle"},
+	{"io-threads", "io-threads 1", "io-threads 1, pipeline 1", "as pipeline 1 on one core", "reactor-backend io_uring"},
 	{"rates", "/s on", "CPU of a request at a fixed rate",
 		"each wait of gnet wakes the Go runtime's monitor thread, which at 100 requests a second uses nearly half of the " +
 			"CPU; on this host, with dearer system calls, that also shows at 1,000 and 5,000. At 100 the figures of epoll " +
