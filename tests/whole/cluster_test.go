@@ -31,7 +31,7 @@ func (s *scene) startNodes(n int, args ...string) (bus int) {
 // clusters is a primary with all slots but one, its replica, and two more primaries. So any one of the primaries may
 // fail without ending the majority. The replica takes over only on command. Otherwise, on a slow machine, the primary
 // could lose its role in a column that needs it.
-var clusters = &kind{name: "cluster", lanes: 5, set: func(s *scene) {
+var clusters = &kind{name: "cluster", lanes: 3, set: func(s *scene) {
 	bus := s.startNodes(4, "--cluster-require-full-coverage", "yes", "--appendonly", "no")
 	primaries := append([]*testkit.Server{s.p}, s.more...)
 	for i, one := range primaries {

@@ -36,10 +36,10 @@ var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns
 	momentColumns, movingColumns, deathColumns, readerColumns)
 
 // pairs is a primary with a log, its replica, and two independent servers.
-var pairs = &kind{name: "pair", lanes: 3, set: setPair}
+var pairs = &kind{name: "pair", lanes: 1, set: setPair}
 
 // handovers is like pairs, for columns that wait for ticks and for seconds.
-var handovers = &kind{name: "handover", lanes: 4, set: setPair}
+var handovers = &kind{name: "handover", lanes: 2, set: setPair}
 
 func setPair(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes", "--repl-ping-replica-period", "1")

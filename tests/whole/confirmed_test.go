@@ -14,7 +14,7 @@ import (
 
 // confirmed is a primary whose replies wait for replicas, and its two replicas. All have logs, so that replies can also
 // wait for the disks of the replicas.
-var confirmed = &kind{name: "confirmed", lanes: 2, set: func(s *scene) {
+var confirmed = &kind{name: "confirmed", lanes: 1, set: func(s *scene) {
 	s.links = map[*testkit.Server]*testkit.Relay{}
 	node := func() *testkit.Server {
 		one := testkit.Start(s, "--appendonly", "yes", "--appendfsync", "always", "--repl-ping-replica-period", "1",

@@ -14,7 +14,7 @@ import (
 )
 
 // ends is a primary with a replica and a log. In each cell the primary ends and restarts.
-var ends = &kind{name: "ends", lanes: 3, set: func(s *scene) {
+var ends = &kind{name: "ends", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s, "--appendonly", "yes", "--appendfsync", "always")
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port))
 	s.more = []*testkit.Server{testkit.Start(s)}
@@ -23,7 +23,7 @@ var ends = &kind{name: "ends", lanes: 3, set: func(s *scene) {
 }}
 
 // saves is like ends, without a log.
-var saves = &kind{name: "saves", lanes: 2, set: func(s *scene) {
+var saves = &kind{name: "saves", lanes: 1, set: func(s *scene) {
 	s.p = testkit.Start(s)
 	s.r = testkit.Start(s, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.p.Port))
 	s.more = []*testkit.Server{testkit.Start(s)}
