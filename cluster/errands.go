@@ -101,7 +101,10 @@ func (o outside) Ask(e state.Errand) {
 	case state.Follow:
 		c.ask(errand{run: func() { role.Follow(e.Host, e.Port, e.Same) }})
 	case state.Promote:
-		c.ask(errand{run: role.Promote})
+		c.ask(errand{run: func() {
+			role.Promote()
+			c.with(func(s *state.State) { s.Promoted() })
+		}})
 	case state.Withhold:
 		c.ask(errand{run: role.Withhold})
 	case state.Lead:

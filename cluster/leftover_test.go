@@ -105,6 +105,20 @@ func TestSlotComesBackBetweenTicks(t *testing.T) {
 	}
 }
 
+// TestSlotComesBackDuringTakeover: the stream of the primary runs on until the core is promoted. Its last commands
+// remove the last leftover of a slot, and bring a key that is to stay.
+func TestSlotComesBackDuringTakeover(t *testing.T) {
+	h := newHolder(t, "slave "+idB+" 0 0 1 connected", "master - 0 0 2 connected 0-16383", "master - 0 0 3 connected")
+	h.rob()
+	h.takeOver(t)
+	h.remove("bar")
+	h.set("{bar}new")
+	h.drop(t)
+	if h.keys("bar") != 1 {
+		t.Error("the key that came is removed")
+	}
+}
+
 func (h *holder) takeOver(t *testing.T) {
 	t.Helper()
 	h.with(func(s *state.State) {
@@ -126,8 +140,8 @@ func TestReplicaStartsWithLeftovers(t *testing.T) {
 	}
 }
 
-// TestLateRemovalSparesReturningSlot: the removal of lost slots is asked for. Before its turn an earlier one is over,
-// and an operator begins to bring a slot back.
+// TestLateRemovalSparesReturningSlot: the removal of lost slots is asked for. Before its turn, an earlier removal takes
+// the last key of a slot, and an operator begins to bring that slot back.
 func TestLateRemovalSparesReturningSlot(t *testing.T) {
 	h := newHolder(t, "master - 0 0 2 connected 0-16383", "master - 0 0 2 connected", "master - 0 0 3 connected")
 	h.rob()

@@ -196,12 +196,19 @@ func (s *State) replacePrimary() {
 	s.following = ""
 	s.out.Ask(Errand{Kind: Promote})
 	s.moveAll(old, s.me)
-	s.noteDropped()
-	s.dropLost()
 	s.updateState()
 	s.save(true)
 	s.pongAll(false)
 	s.resetManual()
+}
+
+// Promoted is called when the core has run the errand of Promote. The stream of the old primary has ended, so the keys
+// that came with it are known: those of lost slots that were never gone are leftovers.
+func (s *State) Promoted() {
+	if s.me.isPrimary() {
+		s.noteDropped()
+		s.dropLost()
+	}
 }
 
 // resume makes this node the primary that others know it to be. It was one when it ended, and has started with an older

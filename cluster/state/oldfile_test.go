@@ -95,7 +95,7 @@ func TestOldNotesOfLostSlots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &dropper{keys: map[int]int{1: 1, 4: 1, 5: 1}}
+	out := newDropper(map[int]int{1: 1, 4: 1, 5: 1})
 	s.out = out
 	s.Adopt()
 	s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }), &bus.Message{Type: bus.Pong,

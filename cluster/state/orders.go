@@ -118,8 +118,11 @@ func (s *State) Importing(slot int, id string) error {
 	}
 	if err == nil {
 		s.coming[slot] = n
-		s.lost.Remove(slot) // the keys that come now are to stay
 		s.settled()
+		if s.lost.Has(slot) { // the keys that come from now on are to stay, also after a restart
+			s.lost.Remove(slot)
+			s.save(true)
+		}
 	}
 	return err
 }

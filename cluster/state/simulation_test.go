@@ -449,6 +449,7 @@ func (h *host) Ask(e Errand) {
 			h.follows, h.unsure, h.withheld = h.find(&Node{IP: e.Host}), true, false
 		case Promote:
 			h.follows, h.acked, h.unsure = -1, map[int]*write{}, false
+			h.use(func() { h.s.Promoted() })
 		case Lead:
 			if h.withheld = false; e.Offset != 0 {
 				h.offset = e.Offset

@@ -282,8 +282,8 @@ func (s *State) Leftover(slot int) bool {
 		s.out.Keys(slot) > 0
 }
 
-// dropLost removes the keys of lost slots, at the start and when this node takes over from its primary. The primary may
-// have ended, or become a replica, before it had removed all of them.
+// dropLost removes the keys of lost slots, at the start and when this node has taken over from its primary. The primary
+// may have ended, or become a replica, before it had removed all of them.
 func (s *State) dropLost() {
 	if dirty := s.Leftovers(); len(dirty) > 0 {
 		s.log(logging.LevelNotice, "Removing the keys of %d slots that other nodes have taken", len(dirty))

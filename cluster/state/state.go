@@ -59,7 +59,7 @@ type Outside interface {
 	Ask(e Errand)
 	// Keys returns the number of keys in a slot.
 	Keys(slot int) int
-	// Mark marks a slot, if it has keys. Marked reports whether it has had keys ever since.
+	// Mark marks a slot, if it has keys. Marked reports whether it has had keys at each moment since the latest Mark.
 	Mark(slot int)
 	Marked(slot int) bool
 	// Offset returns the replication offset: a primary's own, or how far a replica has applied the stream. DataAge

@@ -11,7 +11,7 @@ import (
 
 // A taker notes whether a claim is decided.
 type taker struct {
-	dropper
+	*dropper
 	decided int
 }
 
@@ -61,7 +61,7 @@ func TestClaim(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := &taker{}
+			out := &taker{dropper: newDropper(nil)}
 			s.out = out
 			list := []uint16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 			done := func() { out.decided++ }
@@ -120,7 +120,7 @@ func TestClaimIsHeardByAMajority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &taker{}
+	out := &taker{dropper: newDropper(nil)}
 	s.out = out
 	c := s.byID[idC]
 	c.Link = &Link{Node: c, ready: true}
@@ -232,7 +232,7 @@ func TestLostSlotsAtStart(t *testing.T) {
 	if s, err = loaded(text); err != nil {
 		t.Fatal(err)
 	}
-	out := &dropper{keys: map[int]int{3: 1, 5: 1, 9: 1, 100: 1, 11001: 1}}
+	out := newDropper(map[int]int{3: 1, 5: 1, 9: 1, 100: 1, 11001: 1})
 	s.out = out
 	s.Adopt()
 	s.Finish()

@@ -5,8 +5,8 @@ type Keys interface {
 	// Count returns how many keys slot holds in all databases, including expired keys that are not removed yet. Any
 	// goroutine, without a turn.
 	Count(slot uint16) int
-	// Mark marks slot, if it has keys. Marked reports whether it has had keys ever since, even between two commands of
-	// one turn. Any goroutine, without a turn.
+	// Mark marks slot, if it has keys. Marked reports whether it has had keys at each moment since the latest Mark. A
+	// moment without keys counts, also within a turn. Any goroutine, without a turn.
 	Mark(slot uint16)
 	Marked(slot uint16) bool
 	// Drop deletes the keys of slots in slices of turns, and replicas get the deletions. It skips a slot that belongs

@@ -38,8 +38,8 @@ func (k *Keyspace) Mark(slot uint16) {
 	}
 }
 
-// Marked reports whether some database has had keys in a slot ever since Mark. Any goroutine may call it, but only in
-// cluster mode.
+// Marked reports whether some database has had keys in a slot at each moment since the latest Mark. Any goroutine may
+// call it, but only in cluster mode.
 func (k *Keyspace) Marked(slot uint16) (is bool) {
 	for i := range k.slots {
 		is = is || k.slots[i].Load().Marked(slot)

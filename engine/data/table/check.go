@@ -110,6 +110,8 @@ func (c *checker) slots() {
 	for slot := range uint16(hashslots.Count) {
 		if n := c.t.slots.Count(slot); n != c.inSlots[slot] {
 			c.fail("table.T2: %d keys of slot %d, counted %d", c.inSlots[slot], slot, n)
+		} else if n == 0 && c.t.slots.Marked(slot) {
+			c.fail("table.T2: slot %d is marked and has no key", slot)
 		}
 	}
 	hidden := 0

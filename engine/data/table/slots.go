@@ -23,8 +23,8 @@ import (
 // savers and loaders divide their work.
 //
 // table.T1. Every hash that is given to this table comes from HashOf.
-// table.T2. Slots.counts holds how many keys of each slot the table has, and marked in their sign. Slots.groups holds
-// the sums of groupSize counts each.
+// table.T2. Slots.counts holds how many keys of each slot the table has. The sign bit of a count is the slot's mark.
+// Slots.groups holds the sums of groupSize counts each.
 
 // slotBits is how many bits of a hash are its slot.
 const (
@@ -32,7 +32,7 @@ const (
 	groupSize = 128
 )
 
-// marked is added to the count of a slot that has a mark.
+// marked is the sign bit of a count.
 const marked = math.MinInt32
 
 // Slots counts a table's keys by slot. Any goroutine may call Count, Mark and Marked; the other methods are for the
@@ -63,7 +63,7 @@ func (s *Slots) Marked(slot uint16) bool { return s.counts[slot].Load() < 0 }
 func (s *Slots) add(hash uint64, n int32) {
 	slot := slotOf(hash)
 	if s.counts[slot].Add(n) == marked {
-		s.counts[slot].Store(0)
+		s.counts[slot].Store(0) // nothing comes between: only the turn adds, and Mark leaves slots without keys alone
 	}
 	if s.hidden.Any() && s.hidden.Has(slot) {
 		s.concealed.keys += int(n)
