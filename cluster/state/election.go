@@ -202,8 +202,8 @@ func (s *State) replacePrimary() {
 	s.resetManual()
 }
 
-// Promoted is called when the core has run the errand of Promote. The stream of the old primary has ended, so the keys
-// that came with it are known: those of lost slots that were never gone are leftovers.
+// Promoted is called when the core has run the errand of Promote. The stream of the old primary has ended. So no key
+// comes with it any more, and what is left of lost slots can be told from keys that came later.
 func (s *State) Promoted() {
 	if s.me.isPrimary() {
 		s.noteDropped()

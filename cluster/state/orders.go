@@ -119,7 +119,7 @@ func (s *State) Importing(slot int, id string) error {
 	if err == nil {
 		s.coming[slot] = n
 		s.settled()
-		if s.lost.Has(slot) { // the keys that come from now on are to stay, also after a restart
+		if s.lost.Has(slot) { // the keys that come now are to stay, also after a restart
 			s.lost.Remove(slot)
 			s.save(true)
 		}
