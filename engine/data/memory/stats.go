@@ -17,7 +17,6 @@ type Stats struct {
 	Active    int64 // slabs and runs that hold live blocks, without their holes (allocator.active)
 	Dirty     int64 // empty, pages still resident (Active + Dirty + Side: allocator.resident)
 	Clean     int64 // empty, pages given back
-	Trimming  int64 // empty; a reclaimer is giving them back
 	Side      int64 // records of slabs and units in use
 	Reserved  int64 // address space
 	Retired   int64 // blocks that only holds still read
@@ -48,11 +47,8 @@ func (h *Heap) Stats(s *Stats) {
 		s.Classes[c] = ClassStats{int(b.size), b.live, int64(b.slabs), int64(b.slabs)<<slabShift - b.live*int64(b.size)}
 	}
 	s.Active = h.active()
-	s.Dirty = h.slabs.dirty.n<<slabShift + h.runs.dirty.units<<runShift
+	s.Dirty = h.dirty()
 	s.Clean = h.slabs.clean.n<<slabShift + h.runs.clean.units<<runShift
-	if h.trim.out {
-		s.Trimming = int64(len(h.trim.job.slabs))<<slabShift + h.runs.trimUnits<<runShift
-	}
 	s.Side = h.slabs.born*int64(unsafe.Sizeof(slab{})) + h.runs.bornUnits*int64(unsafe.Sizeof(unit{}))
 	s.Reserved = int64(regionEnd)
 	for _, d := range h.holds {
@@ -67,6 +63,11 @@ func (h *Heap) active() int64 {
 		slabs -= int64(len(h.trim.job.slabs))
 	}
 	return slabs<<slabShift - h.trim.holes*osPage + h.runs.liveUnits<<runShift
+}
+
+// dirty returns the bytes of empty slabs and runs whose pages are resident. A trim's count until they are given back.
+func (h *Heap) dirty() int64 {
+	return h.slabs.dirty.n<<slabShift + h.runs.dirty.units<<runShift + h.trim.job.left.Load()
 }
 
 func (d *Hold) bytes() (sum int64) {
@@ -107,7 +108,7 @@ func (h *Heap) Figures() (f Figures) {
 // publish stores the figures if any has changed.
 func (h *Heap) publish() {
 	p := &h.published
-	used, dirty := h.Used(), h.slabs.dirty.n<<slabShift+h.runs.dirty.units<<runShift
+	used, dirty := h.Used(), h.dirty()
 	if used == p.used.Load() && dirty == p.dirty.Load() && len(h.holds) == int(p.holds.Load()) {
 		return
 	}

@@ -1,6 +1,9 @@
 package memory
 
-import "slices"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Pages of empty memory go back to the kernel in three steps. The turn waits for none of them. First, the turn takes
 // empty slabs and dirty runs off its lists (trimJob). Then a reclaimer gives their pages back (run). At last, the turn
@@ -60,6 +63,7 @@ type trimJob struct {
 	hole     int  // done so far
 	small    bool // it must tell the kernel of memory.T5
 	step     func(budget int) bool
+	left     atomic.Int64 // bytes taken that may still be resident. The turn sets it, the reclaimer lowers it.
 }
 
 const (
@@ -143,6 +147,7 @@ func (h *Heap) trimEmpty() bool {
 	j := &t.job
 	n := h.trimRuns(min(excess-warm, runs))
 	n += h.trimSlabs(min(excess-warm-n, slabs), warm)
+	j.left.Store(n)
 	t.purge = max(0, t.purge-n)
 	if len(j.slabs) == 0 && len(j.runs) == 0 {
 		t.purge = 0
@@ -293,14 +298,14 @@ func (j *trimJob) run(budget int) (done bool) {
 		for j.slab+n < len(j.slabs) && j.slabs[j.slab+n] == j.slabs[j.slab]+uint32(n) && n < trimPiece/slabSize {
 			n++
 		}
-		giveBack(Ref(j.slabs[j.slab])<<slabShift, n*slabSize)
+		j.giveBack(Ref(j.slabs[j.slab])<<slabShift, n*slabSize)
 		j.slab += n
 		budget -= n * trimCost
 	}
 	for budget > 0 && j.doneRuns < len(j.runs) {
 		run := j.runs[j.doneRuns]
 		n := min(run.count-j.unit, trimPiece/RunUnit-(run.first+j.unit)%(trimPiece/RunUnit)) // to the next multiple of 2 MB
-		giveBack(runRef(run.first+j.unit), int(n)<<runShift)
+		j.giveBack(runRef(run.first+j.unit), int(n)<<runShift)
 		j.unit += n
 		budget -= 1 + int(n)*RunUnit*trimCost/slabSize
 		if j.unit == run.count {
@@ -313,8 +318,15 @@ func (j *trimJob) run(budget int) (done bool) {
 	if j.slab < len(j.slabs) || j.doneRuns < len(j.runs) || j.hole < len(j.holes) {
 		return false
 	}
+	j.left.Store(0)
 	j.h.trimmed.Store(j)
 	return true
+}
+
+// giveBack gives back n bytes at first. They may include clean neighbours (memory.T4), which left does not count.
+func (j *trimJob) giveBack(first Ref, n int) {
+	giveBack(first, n)
+	j.left.Store(max(0, j.left.Load()-int64(n)))
 }
 
 // takeTrimmed lists the memory that a trim has given back as clean, within budget, and returns the unused part of

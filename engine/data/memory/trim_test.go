@@ -62,6 +62,33 @@ func TestResidentFalls(t *testing.T) {
 	}
 }
 
+// TestTrimIsResident: what a trim has yet to give back counts as empty and resident, in each step of the trim.
+func TestTrimIsResident(t *testing.T) {
+	const size = 64 << 20
+	h := newHeap(t, Options{})
+	run := h.Alloc(size, Values)
+	for i := 0; i < size; i += osPage {
+		*Word(run + Ref(i)) = 1
+	}
+	h.Free(run, Values)
+	h.Purge()
+	job, _ := h.TakeJob()
+	var s Stats
+	h.Stats(&s)
+	full, counted := resident(), s.Dirty
+	for steps, done := 0, false; !done; steps++ {
+		done = job(trimCost)
+		h.Stats(&s)
+		gone, fewer := full-resident(), counted-s.Dirty
+		if max(gone-fewer, fewer-gone) > 8<<20 { // Go's runtime also gives memory back
+			t.Fatalf("after step %d: %d bytes are gone, %d fewer are counted", steps, gone, fewer)
+		}
+		if steps == 0 && s.Dirty < size/2 {
+			t.Fatalf("%d bytes are empty and resident after the first step", s.Dirty)
+		}
+	}
+}
+
 // TestJoinedMemoryGoesBack: the kernel may fill memory that was given back, because it shares a huge page with live
 // memory. A later trim gives this memory back with the rest of that page.
 func TestJoinedMemoryGoesBack(t *testing.T) {
