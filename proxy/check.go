@@ -17,8 +17,8 @@ import (
 // proxy.I2. An attempt of an identity without a connection to the shard opens one. A loop has at most checksMost of
 // those under way to each shard, and other checks wait in order. So clients with wrong passwords do not use up the
 // shards' connections.
-// proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too. So a shard that does not
-// answer holds up no login that another one can answer. If no later shard can be reached, the check keeps its place.
+// proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too. It keeps its places in the
+// queues of shards before. So a shard that does not answer holds up no login that another one can answer.
 type check struct {
 	w            *worker
 	key          checkKey
@@ -30,7 +30,7 @@ type check struct {
 	since    int64           // when it began, ms of the worker's clock
 	tried    int             // shards that it has gone to, or passed over
 	movedAt  int64           // when it went to the last one
-	queuedAt string          // the shard's address for which it waits in the worker's unchecked; "" means none
+	queued   int             // places in the worker's unchecked
 	attempts int             // under way
 	sent     bool            // there was an attempt
 	waited   bool            // it has waited for a shard
@@ -78,40 +78,30 @@ func (k *check) begin() {
 		return
 	}
 	k.round++
-	k.since, k.tried, k.attempts, k.sent, k.waited, k.why = w.now(), 0, 0, false, false, nil
+	k.since, k.tried, k.queued, k.attempts, k.sent, k.waited, k.why = w.now(), 0, 0, 0, false, false, nil
 	k.goOn()
 }
 
-// goOn goes to the next shard that can be reached. If none is left, the check stays in the queue that it is in. If it
-// is in no queue, and no attempt is under way, the check waits or fails, as a request does.
+// A place is that of a check in the queue of a shard.
+type place struct {
+	k     *check
+	round int
+	index int // of the shard
+}
+
+// goOn goes to the next shard that can be reached. If none is left, no attempt is under way, and the check is in no
+// queue, the check waits or fails, as a request does.
 func (k *check) goOn() {
-	w, a := k.w, k.asking[0].next
-	queuedAt, place := k.queuedAt, k.tried
-	k.queuedAt = ""
+	w := k.w
 	for n := len(w.topology.Shards); k.tried < n; {
-		index := (k.key.shard + k.tried) % n
 		k.tried++
-		at, b := w.topology.Shards[index].Primary, w.breaker(w.topology.Shards[index].Primary)
-		switch {
-		case at == "":
-			k.why = errNoPrimary(w.topology.Shards[index].ID)
-		case b.isOpen(w.now()) && !a.isUp(at):
-			k.why = errBroken(at, b.until-w.now())
-		default:
+		if k.goTo((k.key.shard + k.tried - 1) % n) {
 			k.movedAt = w.now()
-			if len(a.shared[at]) == 0 && w.opening[at] >= checksMost {
-				k.queuedAt, k.waited = at, true
-				w.unchecked[at] = append(w.unchecked[at], k)
-				return
-			}
-			k.ask(index, at)
 			return
 		}
 	}
 	switch round := k.round; {
-	case queuedAt != "":
-		k.queuedAt, k.tried, k.movedAt = queuedAt, place, w.now()
-	case k.attempts > 0:
+	case k.queued > 0 || k.attempts > 0:
 	case !k.sent && !k.waited || w.now()-k.since > w.p.settings.Timeout.Get():
 		if k.why == nil {
 			k.why = errNoShard
@@ -119,13 +109,38 @@ func (k *check) goOn() {
 		k.end(nil, scan.OtherError, k.why)
 	default:
 		w.after(pauseFirst, func() {
-			if k.round == round && len(k.asking) > 0 && k.attempts == 0 && k.queuedAt == "" {
+			if k.round == round && len(k.asking) > 0 && k.attempts == 0 && k.queued == 0 {
 				w.catchUp()
 				k.tried = 0
 				k.goOn()
 			}
 		})
 	}
+}
+
+// goTo asks a shard, or takes a place in its queue. It reports false if the shard cannot be reached.
+func (k *check) goTo(index int) bool {
+	w, a := k.w, k.asking[0].next
+	if index >= len(w.topology.Shards) { // the map has changed
+		return false
+	}
+	at := w.topology.Shards[index].Primary
+	if at == "" {
+		k.why = errNoPrimary(w.topology.Shards[index].ID)
+		return false
+	}
+	switch b := w.breaker(at); {
+	case b.isOpen(w.now()) && !a.isUp(at):
+		k.why = errBroken(at, b.until-w.now())
+		return false
+	case len(a.shared[at]) == 0 && w.opening[at] >= checksMost:
+		k.queued++
+		k.waited = true
+		w.unchecked[at] = append(w.unchecked[at], place{k, k.round, index})
+	default:
+		k.ask(index, at)
+	}
+	return true
 }
 
 // ask sends the request to a shard.
@@ -144,7 +159,7 @@ func (k *check) ask(index int, at string) {
 // end gives an answer to the sessions that have asked, and begins the next round.
 func (k *check) end(p []byte, refusal scan.Refusal, err *protocol.Error) {
 	asking := k.asking
-	k.asking, k.queuedAt = nil, ""
+	k.asking = nil
 	for _, b := range asking {
 		b.end(p, refusal, err)
 	}
@@ -195,12 +210,13 @@ func (t *attempt) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err
 // askMore lets checks go to a shard that have waited for it, as many as may.
 func (w *worker) askMore(at string) {
 	for len(w.unchecked[at]) > 0 && w.opening[at] < checksMost {
-		k := w.unchecked[at][0]
+		next := w.unchecked[at][0]
 		w.unchecked[at] = w.unchecked[at][1:]
-		if k.queuedAt == at && len(k.asking) > 0 { // otherwise it has gone on, or is over
-			k.queuedAt = ""
-			k.tried-- // the map may have changed: look at the shard again
-			k.goOn()
+		if k := next.k; next.round == k.round && len(k.asking) > 0 { // otherwise it has its answer
+			k.queued--
+			if !k.goTo(next.index) {
+				k.goOn()
+			}
 		}
 	}
 	if len(w.unchecked[at]) == 0 {

@@ -39,8 +39,8 @@ type worker struct {
 	scans    scanOrder
 
 	checks    map[checkKey]*check
-	opening   map[string]int      // attempts of checks that open a connection, by address (proxy.I2)
-	unchecked map[string][]*check // that wait until fewer do
+	opening   map[string]int     // attempts of checks that open a connection, by address (proxy.I2)
+	unchecked map[string][]place // of checks that wait until fewer do
 
 	buffers [][]byte
 	plan    route.Plan
@@ -87,7 +87,7 @@ func newWorker(p *Proxy, loop protocol.Loop) *worker {
 		p: p, loop: loop, sessions: map[*session]struct{}{}, accesses: map[identity]*access{},
 		privates: map[*access]struct{}{}, listeners: map[identity]*access{}, breakers: map[string]*breaker{},
 		ups: map[*upstream]struct{}{}, checks: map[checkKey]*check{},
-		opening: map[string]int{}, unchecked: map[string][]*check{},
+		opening: map[string]int{}, unchecked: map[string][]place{},
 	}
 }
 
