@@ -330,7 +330,7 @@ func (m *Mover) takeOver(j *job) {
 	decided := func() { m.core.AtUnitEnd(func() { m.taken(j, unlatch) }) } // Claim itself calls it for a failed source
 	if !m.parts.Cluster.Claim(j.list, j.source, j.epoch, until, decided) {
 		unlatch()
-		m.end(j, failed, "The hand-over was granted too late, or the source has given it up")
+		m.end(j, failed, "The hand-over was granted too late, the source has given it up, or a replica takes over here")
 		return
 	}
 	m.enter(j, importGranted)

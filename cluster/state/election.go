@@ -37,6 +37,9 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 		s.log(logging.LevelWarning, "Failover auth denied to "+n.label()+": "+format, args...)
 	}
 	primary := n.Primary
+	if primary == s.me {
+		s.rivalMs = s.now + s.expiry()
+	}
 	switch {
 	case m.CurrentEpoch < s.current:
 		deny("reqEpoch (%d) < curEpoch(%d)", m.CurrentEpoch, s.current)

@@ -191,7 +191,7 @@ func (s *State) setPrimary(n *Node) {
 		me.Primary.removeReplica(me)
 	}
 	me.Primary = n
-	s.leaveBy, s.restarted, s.leading = 0, false, false
+	s.leaveBy, s.rivalMs, s.restarted, s.leading = 0, 0, false, false
 	if n.ShardID == me.ShardID {
 		s.noteDropped() // the heir may end before it has removed the other keys
 	} else {

@@ -154,6 +154,7 @@ type State struct {
 	restarted     bool  // this primary has started, and may lack a confirmed write: see state.Q4
 	leading       bool  // the core was told to give data to replicas
 	resignedMs    int64 // when it last told that it has failed: see state.Q5
+	rivalMs       int64 // until when a replica of this primary may be elected (state.T4)
 
 	manualEnd    int64 // 0: no manual failover
 	manualNode   *Node // of a primary: the replica that takes over

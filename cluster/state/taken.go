@@ -26,6 +26,9 @@ import (
 // state.T3. It does not stand before a majority of primaries has heard it. If this node dies then, its replica may not
 // know of the claim, and would drop the keys. One of its voters does know. It denies the vote, because the replica has
 // an older epoch of its primary, and tells it what that primary has.
+// state.T4. A node claims nothing while one of its replicas may be elected. The claim would have a greater epoch than
+// the replica. The node would keep all its slots, and the replica stay a primary without any. Writes that the replica
+// had confirmed meanwhile would be lost.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -37,13 +40,14 @@ type takeover struct {
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It raises this node's
 // epoch to the greatest. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
-// changes nothing and returns false. done becomes an errand when the claim stands or has fallen. Owner tells which.
+// changes nothing and returns false. The same holds if a replica of this node has just asked for votes (state.T4). done
+// becomes an errand when the claim stands or has fallen. Owner tells which.
 //
 // untilMs is before the time when from gives up. A process may stand still between two statements: afterwards this node
 // may have heard from other nodes which epoch from has taken then. A claim made now would beat it.
 func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool {
 	n := s.byID[from]
-	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs {
+	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs || s.now < s.rivalMs {
 		return false
 	}
 	for _, slot := range list {

@@ -88,6 +88,40 @@ func TestClaim(t *testing.T) {
 	}
 }
 
+// TestNoClaimDuringAnElection (state.T4): a replica of this node asks for votes. Until its election is over, a claim
+// would have a greater epoch than the replica, and this node would keep all slots. A replica of another node does not
+// matter.
+func TestNoClaimDuringAnElection(t *testing.T) {
+	const idR = "aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"
+	for _, c := range []struct {
+		name, primary string
+		after         int64
+		claims        bool
+	}{
+		{"at once", idA, 0, false},
+		{"just before the end", idA, fresh().expiry() - 1, false},
+		{"after the end", idA, fresh().expiry(), true},
+		{"a replica of another node", idC, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+				idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 5461-10999\n" +
+				idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+				idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n" +
+				idR + " 127.0.0.1:7003@17003 slave " + c.primary + " 0 0 1 connected\n")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The vote may be denied: others may have a different view.
+			s.considerVote(s.Lookup(idR), &bus.Message{Type: bus.VoteRequest, CurrentEpoch: 5, Slots: &bus.Bitmap{}})
+			s.At(s.now + c.after)
+			if claims := s.Claim([]uint16{0}, idB, 2, s.now, func() {}); claims != c.claims {
+				t.Errorf("the claim was made: %t", claims)
+			}
+		})
+	}
+}
+
 // answers has a node answer a ping.
 func answers(s *State, n *Node) {
 	m := &bus.Message{Type: bus.Pong, Sender: n.ID, CurrentEpoch: n.Epoch, ConfigEpoch: n.Epoch, Flags: bus.Primary,
