@@ -241,11 +241,16 @@ func (s *State) raiseEpoch() bool {
 	if s.me.Epoch != 0 && s.me.Epoch == s.maxEpoch() {
 		return false
 	}
-	s.current++
+	s.newEpoch()
+	return true
+}
+
+// newEpoch gives this node an epoch above all that it knows.
+func (s *State) newEpoch() {
+	s.current = s.maxEpoch() + 1
 	s.me.Epoch = s.current
 	s.save(true)
 	s.log(logging.LevelNotice, "New configEpoch set to %d", s.me.Epoch)
-	return true
 }
 
 // resolveCollision raises this node's epoch if a primary with a greater ID has the same one.

@@ -25,7 +25,7 @@ import (
 // of the former owner may have been elected with it, and serves clients already.
 // state.T3. It does not stand before a majority of primaries has heard it. If this node dies then, its replica may not
 // know of the claim, and would drop the keys. One of its voters does know. It denies the vote, because the replica has
-// an older epoch of its primary, and tells it what that primary has.
+// an older epoch of its primary, and tells it what that primary has. So each claim has a new epoch.
 // state.T4. A node claims nothing while one of its replicas may be elected. The claim would have a greater epoch than
 // the replica. The node would keep all its slots, and the replica stay a primary without any. Writes that the replica
 // had confirmed meanwhile would be lost.
@@ -56,7 +56,7 @@ func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, d
 		}
 	}
 	t := &takeover{from: n, done: done}
-	s.raiseEpoch()
+	s.newEpoch()
 	for _, slot := range list {
 		delete(s.coming, int(slot))
 		s.unassign(int(slot))

@@ -122,6 +122,24 @@ func TestNoClaimDuringAnElection(t *testing.T) {
 	}
 }
 
+// TestClaimHasNewEpoch (state.T3): the epoch of this node is the greatest already. A replica that has not heard
+// of the claim knows that epoch. So the claim needs a greater one: otherwise voters would not deny the replica.
+func TestClaimHasNewEpoch(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 6 connected 5461-10999\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+		t.Fatal("the claim was refused")
+	}
+	if s.me.Epoch != 7 || s.current != 7 {
+		t.Errorf("the claim has epoch %d of %d", s.me.Epoch, s.current)
+	}
+}
+
 // answers has a node answer a ping.
 func answers(s *State, n *Node) {
 	m := &bus.Message{Type: bus.Pong, Sender: n.ID, CurrentEpoch: n.Epoch, ConfigEpoch: n.Epoch, Flags: bus.Primary,
