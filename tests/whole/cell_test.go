@@ -26,6 +26,7 @@ type scene struct {
 	loader   int                                // the port of servers that start on files; 0 if there was none yet
 	reader   *testkit.Server                    // a server that loads RDB files while it runs; nil if there was none yet
 	voted    time.Time                          // when the cluster's nodes last voted
+	replaced map[*testkit.Server]time.Time      // when its replica took over from a primary (movers)
 	links    map[*testkit.Server]*testkit.Relay // between a replica and its primary
 }
 
@@ -69,6 +70,7 @@ type cell struct {
 	setting  *call              // that CONFIG SET
 	moving   *slotMove          // the move of a slot that the unit meets
 	death    *death             // of an end of that move
+	takes    string             // how a replica of an end takes over: "", FORCE or TAKEOVER
 }
 
 // A unit is one call of the cell's row, with its result.

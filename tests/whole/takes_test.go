@@ -1,0 +1,159 @@
+package whole
+
+import (
+	"fmt"
+	"time"
+
+	"spindle/internal/slots"
+	"spindle/tests/testkit"
+)
+
+// In these columns a unit runs at the source of a move, while the replica of one end takes over, or takes a full copy.
+// Afterwards the slot has one owner, with whole units.
+var takeColumns = []*column{
+	leadsColumn("source-replica-leads", func(c *cell) (end, other *testkit.Server) { return c.p, c.more[0] }),
+	leadsColumn("target-replica-leads", func(c *cell) (end, other *testkit.Server) { return c.more[0], c.p }),
+	{name: "end-full-copy", kind: movers, weight: 1, rows: deathRows, before: func(c *cell) {
+		end, other := c.p, c.more[0]
+		if c.rng.IntN(2) == 0 {
+			end, other = other, end
+		}
+		c.replicaOf(end).Do("CONFIG", "SET", "repl-diskless-load", pick(c.rng, "disabled", "on-empty-db", "swapdb"))
+		end.Do("CONFIG", "SET", "repl-diskless-sync", pick(c.rng, "yes", "no"), "rdb-key-save-delay", c.rng.IntN(100))
+		c.atSource(end, other)
+	}, ready: (*cell).standsStill, act: func(c *cell) {
+		c.meets()
+		end := c.death.of
+		c.saves = end.InfoInt("stats", "sync_full")
+		end.Do("DEBUG", "CHANGE-REPL-ID")
+		end.Do("CLIENT", "KILL", "TYPE", "replica")
+		testkit.Moment(c.rng, 20*time.Millisecond)
+		c.wakes()
+	}, after: func(c *cell) {
+		c.await("a full copy", func() error {
+			if n := c.death.of.InfoInt("stats", "sync_full"); n == c.saves {
+				return fmt.Errorf("%d copies", n)
+			}
+			return nil
+		})
+		c.arrived()
+	}, verify: (*cell).checkTake, restore: func(c *cell) {
+		c.death.of.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
+		c.agreed(5)
+	}},
+}
+
+// leadsColumn returns a column in which the replica of an end of a move takes over.
+func leadsColumn(name string, ends func(c *cell) (end, other *testkit.Server)) *column {
+	return &column{name: name, kind: movers, weight: 1, rows: deathRows, before: func(c *cell) {
+		c.takes = pick(c.rng, "", "FORCE", "TAKEOVER")
+		end, other := ends(c)
+		// Voters vote about the same primary again after two node timeouts.
+		testkit.Lapse(time.Until(c.replaced[end].Add(2*nodeTimeout + 100*time.Millisecond)))
+		// The one of the two that loses its slots is to follow the other.
+		for _, s := range []*testkit.Server{end, c.replicaOf(end)} {
+			s.Do("CONFIG", "SET", "cluster-allow-replica-migration", "yes")
+		}
+		c.atSource(end, other)
+	}, ready: (*cell).standsStill, act: func(c *cell) {
+		c.meets()
+		c.await("a take-over that begins", c.askTake)
+		testkit.Moment(c.rng, 20*time.Millisecond)
+		c.wakes()
+	}, after: (*cell).tookOver, verify: (*cell).checkTake, restore: func(c *cell) {
+		c.setAll("cluster-allow-replica-migration", "no")
+		c.agreed(5)
+	}}
+}
+
+// replicaOf returns the replica of an end of the move.
+func (c *cell) replicaOf(end *testkit.Server) *testkit.Server {
+	if end == c.p {
+		return c.r
+	}
+	return c.more[1]
+}
+
+// atSource begins a move. The unit will run at its source, and asks whether a replica has it. The source's replica has
+// all that was there before.
+func (c *cell) atSource(end, other *testkit.Server) {
+	c.death = &death{of: end, other: other, log: true, stops: c.rng.IntN(2) == 0}
+	c.must(c.p, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, string.rep(i, 500)) end", 1,
+		c.unit.key("pad:"), pads)
+	c.beginMove()
+	c.p.Do("WAIT", 1, 0)
+	c.unit.at, c.unit.then = c.p, [][]any{{"WAIT", 1, 20}}
+}
+
+// askTake asks the replica of an end to take over.
+func (c *cell) askTake() error {
+	words := []any{"CLUSTER", "FAILOVER"}
+	if c.takes != "" {
+		words = append(words, c.takes)
+	}
+	v, err := c.replicaOf(c.death.of).Ask(words...)
+	if err == nil {
+		err = v.Err()
+	}
+	return err
+}
+
+// tookOver waits for the take-over and for the end of the move. A claim of the old primary may get the same epoch as a
+// replica that does not wait for it. Then each of them may have some slots. Here, as an operator would, the one without
+// the slot that stays gives the other its slot and follows it. The replica takes over afterwards.
+func (c *cell) tookOver() {
+	old, heir, asked, both := c.death.of, c.replicaOf(c.death.of), time.Now(), time.Time{}
+	rest := uint16(slots.Count / 2)
+	if c.next[old] > rest {
+		rest = slots.Count - 1
+	}
+	c.await("the take-over", func() error {
+		roles := heir.Info("replication")["role"] + " " + old.Info("replication")["role"]
+		switch {
+		case roles != "master master":
+			both = time.Time{}
+		case both.IsZero():
+			both = time.Now()
+		case c.takes != "" && time.Since(both) > 2*time.Second:
+			lead, other := heir, old
+			if c.ownerOf(c.more[2], rest) == old {
+				lead, other = old, heir
+			}
+			_, _ = other.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", c.slot, c.slot, "NODE", c.id(lead))
+			_, _ = other.Ask("CLUSTER", "REPLICATE", c.id(lead)) // refused unless it is empty
+		}
+		if time.Since(asked) > 6*time.Second { // a node may have voted too late
+			asked = time.Now()
+			_ = c.askTake()
+		}
+		return testkit.Equal(roles, "master slave")
+	})
+	if c.replaced == nil {
+		c.replaced = map[*testkit.Server]time.Time{}
+	}
+	c.replaced[old] = time.Now()
+	c.next[heir] = c.next[old]
+	if old == c.p {
+		c.p, c.r = heir, old
+	} else {
+		c.more[0], c.more[1] = heir, old
+	}
+	c.arrived()
+}
+
+// checkTake is checkMove, and checks the keys from before the move. A replica of the target that does not wait for its
+// primary may lack some. One of the source has all that it has confirmed.
+func (c *cell) checkTake() {
+	c.unit.at, c.lost = c.p, c.takes != ""
+	n, moved := c.read(c.p, c.padKeys("EXISTS")...).Int, *c
+	moved.unit = c.moving.moved
+	is, detail := lookAtSteps(&moved, c.p)
+	if !c.lost || c.column.name != "target-replica-leads" || c.r != c.death.of {
+		if n != pads || is != whole {
+			c.Errorf("%d of %d keys from before the move are there; the moved unit is %v: %s", n, pads, is, detail)
+		}
+		c.holds(c.p, "the slot's owner, of a confirmed unit,", len(c.unit.after) > 0 && c.unit.after[0].Int > 0)
+	}
+	c.checkMove()
+	c.must(c.p, c.padKeys("UNLINK")...)
+}
