@@ -40,13 +40,7 @@ func replica(t *testing.T, s *testkit.Server, kind string) *testkit.Server {
 
 func online(t *testing.T, s *testkit.Server, n int) {
 	t.Helper()
-	testkit.Until(t, testkit.Slowly(60*time.Second), "replicas online", func() error {
-		have := 0
-		for _, line := range s.Info("replication") {
-			have += strings.Count(line, "state=online")
-		}
-		return testkit.Equal(have, n)
-	})
+	s.AwaitOnline(testkit.Slowly(60*time.Second), n)
 }
 
 // stop suspends a process with SIGSTOP and returns when all its threads are stopped. The process continues at the

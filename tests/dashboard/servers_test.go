@@ -25,7 +25,7 @@ func TestServers(t *testing.T) {
 	s.refuses("POST", servers, record{"address": "nonsense"}, "bad_request")
 	s.refuses("POST", "/v1/products/shop/groups", record{"id": "g1", "primary": first.Addr}, "in_use")
 	s.do("POST", servers, record{"address": full.Addr, "wipe": true, "zone": "b"}, nil)
-	online(t, first)
+	first.AwaitOnline(limit, 1)
 	s.refuses("POST", "/v1/products/shop/groups", record{"id": "g1", "primary": full.Addr}, "in_use")
 	s.refuses("POST", "/v1/products/shop/groups/g0/promote", record{"server": first.Addr}, "conflict")
 	s.refuses("POST", "/v1/products/shop/groups/g0/promote", record{"server": second.Addr}, "no_server")
@@ -48,15 +48,6 @@ func TestServers(t *testing.T) {
 	if g := s.listGroups()[0]; g.Primary != first.Addr || g.Slots != 16384 {
 		t.Errorf("%+v", g)
 	}
-}
-
-// online waits until a primary lists its replica as online, which is after the replica's first acknowledgement.
-func online(t *testing.T, primary *testkit.Server) {
-	t.Helper()
-	testkit.Until(t, limit, "the replica is online", func() error {
-		replica := primary.Info("replication")["slave0"]
-		return testkit.Equal(strings.Contains(replica, "state=online"), true)
-	})
 }
 
 // TestSentinels: Sentinels watch groups on demand. The group's entry follows a failover that the dashboard requests,
@@ -91,7 +82,7 @@ func TestSentinels(t *testing.T) {
 			t.Errorf("%+v", view)
 		}
 	}
-	online(t, primary)
+	primary.AwaitOnline(limit, 1)
 	s.do("POST", "/v1/products/shop/groups/g0/promote", record{"server": replica.Addr}, nil)
 	if g := s.listGroups()[0]; g.Primary != replica.Addr {
 		t.Errorf("%+v", g)

@@ -144,10 +144,7 @@ func plantBigKey(t *testing.T, s *testkit.Server) {
 // plantLag suspends a replica's process.
 func plantLag(t *testing.T, s *testkit.Server) {
 	replica := testkit.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(s.Port))
-	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
-	testkit.Await(t, testkit.Slowly(20*time.Second), "an online replica", func() bool {
-		return strings.Contains(s.Info("replication")["slave0"], "state=online")
-	})
+	s.AwaitOnline(testkit.Slowly(20*time.Second), 1)
 	replica.Signal(syscall.SIGSTOP)
 	t.Cleanup(func() { replica.Signal(syscall.SIGCONT) })
 }

@@ -113,9 +113,7 @@ func TestClientsNoticeNoFailover(t *testing.T) {
 				replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
 				primary.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
 				primary, replica = replica, primary
-				testkit.Await(t, testkit.Slowly(20*time.Second), "the replica to be online", func() bool {
-					return strings.Contains(primary.Info("replication")["slave0"], "state=online")
-				})
+				primary.AwaitOnline(testkit.Slowly(20*time.Second), 1)
 				rises()
 			}
 			if log := client.Log(); strings.Contains(log, "error:") {

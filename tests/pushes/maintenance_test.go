@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,10 +44,7 @@ func pairOf(t *testing.T) (primary, replica *testkit.Server) {
 	t.Helper()
 	primary = testkit.Start(t)
 	replica = testkit.Start(t, "--replicaof", fmt.Sprintf("127.0.0.1 %d", primary.Port))
-	replica.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
-	testkit.Await(t, testkit.Slowly(20*time.Second), "the replica to be online", func() bool {
-		return strings.Contains(primary.Info("replication")["slave0"], "state=online")
-	})
+	primary.AwaitOnline(testkit.Slowly(20*time.Second), 1)
 	return primary, replica
 }
 

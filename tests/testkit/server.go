@@ -404,6 +404,18 @@ func (s *Server) AwaitInfo(limit time.Duration, section, field, want string) {
 	Until(s.t, limit, s.name+": INFO "+section+": "+field, func() error { return Equal(s.Info(section)[field], want) })
 }
 
+// AwaitOnline returns when the server lists n replicas as online. Until then, it refuses FAILOVER TO one of them. A
+// replica's own link is up before that with spindle and Redis, and may be up only later with Valkey.
+func (s *Server) AwaitOnline(limit time.Duration, n int) {
+	s.t.Helper()
+	Until(s.t, limit, fmt.Sprintf("%s: %d online replicas", s.name, n), func() error {
+		if text := s.Do("INFO", "replication").Text; strings.Count(text, ",state=online,") != n {
+			return errors.New(text)
+		}
+		return nil
+	})
+}
+
 // CLI runs redis-cli against the server with text as its input.
 func (s *Server) CLI(text string, args ...string) (out string, code int) {
 	s.t.Helper()

@@ -137,7 +137,8 @@ func TestRedirectOfTheBlocked(t *testing.T) {
 func TestRedirectDuringFailover(t *testing.T) {
 	eachRedirecting(t, func(t *testing.T, kind string, primary, replica *testkit.Server) {
 		replica.Do("REPLICAOF", "127.0.0.1", primary.Port)
-		replica.AwaitInfo(20*time.Second, "replication", "master_link_status", "up")
+		up(t, replica)
+		online(t, primary, 1)
 		c := redirected(primary)
 		replica.Signal(syscall.SIGSTOP)
 		defer replica.Signal(syscall.SIGCONT)

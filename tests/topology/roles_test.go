@@ -95,7 +95,7 @@ func TestFailover(t *testing.T) {
 			rounds := 3 * testkit.Scale()
 			for round := range rounds {
 				primary, other := nodes[round%2], nodes[1-round%2]
-				online(t, primary)
+				online(t, primary, 1)
 				to := []any{"FAILOVER", "TO", "127.0.0.1", other.Port, "TIMEOUT", "60000"}
 				if round%3 == 0 {
 					to = []any{"FAILOVER"}
@@ -170,7 +170,7 @@ func TestReplicaOfInMulti(t *testing.T) {
 func TestFailoverAborts(t *testing.T) {
 	s := testkit.Start(t)
 	r := follow(t, s, true)
-	online(t, s)
+	online(t, s, 1)
 	r.Signal(19) // SIGSTOP: it acknowledges nothing
 	defer r.Signal(18)
 	s.Do("SET", "k", "v")

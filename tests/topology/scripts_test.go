@@ -37,7 +37,7 @@ func TestQueuedScripts(t *testing.T) {
 func TestScriptOutlivesReplicas(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "10")
 	r := follow(t, s, false)
-	online(t, s)
+	online(t, s, 1)
 	s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 	c, done := s.Dial(), make(chan string, 1)
 	go func() {
@@ -85,7 +85,7 @@ func TestTransactionAdmittedWhole(t *testing.T) {
 			prepare: func(t *testing.T) (*testkit.Server, func()) {
 				s := testkit.Start(t, "--busy-reply-threshold", "10")
 				r := follow(t, s, false)
-				online(t, s)
+				online(t, s, 1)
 				s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 				return s, func() { r.Do("REPLICAOF", "NO", "ONE") }
 			}},
@@ -93,7 +93,7 @@ func TestTransactionAdmittedWhole(t *testing.T) {
 			prepare: func(t *testing.T) (*testkit.Server, func()) {
 				s := testkit.Start(t, "--busy-reply-threshold", "10")
 				r := follow(t, s, false)
-				online(t, s)
+				online(t, s, 1)
 				r.Signal(syscall.SIGSTOP)
 				s.Do("CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
 				s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "min_slaves_good_slaves", "0")

@@ -285,7 +285,7 @@ func TestSpoolUnderChange(t *testing.T) {
 			}
 		case "failover":
 			// A replica says "up" until it notices that its link was killed.
-			primary.AwaitInfo(testkit.Slowly(spoolLimit), "replication", "connected_slaves", strconv.Itoa(len(nodes)-1))
+			primary.AwaitOnline(testkit.Slowly(spoolLimit), len(nodes)-1)
 			for _, n := range nodes {
 				if n != primary {
 					up(t, n)

@@ -138,7 +138,7 @@ func TestTLSFailover(t *testing.T) {
 			nodes := []node{a, b}
 			for round := range 2 {
 				from, to := nodes[round], nodes[1-round]
-				online(t, from.Server)
+				online(t, from.Server, round+1) // in the second round, below is one of them
 				if v := from.Do("FAILOVER", "TO", "127.0.0.1", to.tlsPort, "TIMEOUT", "20000"); v.Text != "OK" {
 					t.Fatalf("FAILOVER: %v", v)
 				}

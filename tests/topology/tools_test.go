@@ -39,7 +39,7 @@ func TestToolsAtReplica(t *testing.T) {
 			}
 			listener := testkit.Launch(t, testkit.Spec{Program: testkit.Program(t, "redis-cli"), Bare: true, NoWait: true,
 				Args: []string{"-p", strconv.Itoa(r.Port), "--replica"}})
-			online(t, r)
+			online(t, r, 1)
 			w.await(w.writes.Load() + 500)
 			s.Do("SET", "heard", "at the end")
 			listener.AwaitLog(testkit.Slowly(30*time.Second), `"SET","heard","at the end"`)

@@ -16,7 +16,7 @@ func TestWaitAOF(t *testing.T) {
 	for _, fsync := range []string{"always", "everysec"} {
 		s := testkit.Start(t, "--appendonly", "yes", "--appendfsync", fsync)
 		r := follow(t, s, false, "--appendonly", "yes", "--appendfsync", fsync)
-		online(t, s)
+		online(t, s, 1)
 		c := s.Dial()
 		for i := range 3 {
 			c.Do("SET", "k", i)
