@@ -103,12 +103,15 @@ func TestSecondCopyDuringScript(t *testing.T) {
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Starting full synchronization of replica "+first.Addr)
 	second.Do("REPLICAOF", "127.0.0.1", s.Port)
 	s.AwaitLog(testkit.Slowly(20*time.Second), second.Addr+" waits for the next one")
-	script := sent(s, "EVAL", `local t = os.clock()
+	script := sent(s, "EVAL", `
 		repeat
 			redis.call('INCR', 'ctr') redis.call('RPUSH', 'list', 'x')
 			for i = 1, 1000 do end
-		until os.clock() - t > 2
+		`+testkit.UntilReleased+`
 		return redis.call('GET', 'ctr')`, 0)
+	// In the turn that logs the end of the first copy, the second one could begin.
+	s.AwaitLog(testkit.Slowly(60*time.Second), "Diskless rdb transfer, done reading from pipe")
+	s.Release()
 	want := script.answer(t).Text
 	s.Do("CONFIG", "SET", "rdb-key-save-delay", 0)
 	alike(t, s, first, second)
@@ -149,13 +152,15 @@ func clusterPair(t *testing.T, args ...string) (primary, replica *testkit.Server
 // TestClusterFailoverDuringScript: a manual failover waits for the script that its primary runs. (B3)
 func TestClusterFailoverDuringScript(t *testing.T) {
 	t.Parallel()
-	s, r := clusterPair(t, "--cluster-manual-failover-timeout", "20000") // the script takes long under load
+	s, r := clusterPair(t, "--cluster-manual-failover-timeout", "20000") // a busy host needs long
 	script := sent(s, "EVAL", `redis.call('RPUSH', KEYS[1], 'a', 'b', 'c')
 		redis.call('SET', KEYS[2], 'yes')
-		local t = os.clock() repeat until os.clock() - t > 0.3
+		repeat `+testkit.UntilReleased+`
 		return 'stored'`, 2, "{a}l", "{a}done")
 	runs(t, s)
 	r.Do("CLUSTER", "FAILOVER")
+	s.AwaitLog(testkit.Slowly(20*time.Second), "Manual failover requested by replica")
+	s.Release()
 	if v := script.answer(t); v.Text != "stored" {
 		t.Errorf("the script: %v", v)
 	}
@@ -240,15 +245,22 @@ func TestClusterDownDuringScript(t *testing.T) {
 	for slots.Of([]byte(tag)) >= slots.Count/3 {
 		tag += "t"
 	}
-	script := sent(nodes[0], "EVAL", `local t = os.clock()
+	script := sent(nodes[0], "EVAL", `
 		repeat
 			redis.call('INCR', KEYS[1])
 			for i = 1, 1000 do end
-		until os.clock() - t > 3
+		`+testkit.UntilReleased+`
 		redis.call('SET', KEYS[2], 'yes')
 		return 'stored'`, 2, "{"+tag+"}c", "{"+tag+"}done")
 	runs(t, nodes[0])
 	nodes[2].Kill()
+	testkit.Until(t, testkit.Slowly(20*time.Second), "the cluster fails during the script", func() error {
+		const changes = "Cluster state changed: "
+		log := nodes[0].Log()
+		last, _, _ := strings.Cut(log[strings.LastIndex(log, changes)+len(changes):], "\n")
+		return testkit.Equal(last, "fail")
+	})
+	nodes[0].Release()
 	if v := script.answer(t); v.Text != "stored" {
 		t.Errorf("the script: %v", v)
 	}
