@@ -33,6 +33,7 @@ func TestFailoverKeepsConfirmedWrites(t *testing.T) {
 				})
 			}
 			confirmed := startCount(t, old)
+			g.downAfter(alertMs)
 			old.Kill()
 			last := <-confirmed
 			t.Logf("count: 1 failovers, %d confirmed writes, 0 lost", last)
@@ -103,6 +104,7 @@ func TestSentinelsRestartWithoutAPrimary(t *testing.T) {
 	old := g.servers[0]
 	g.servers[1].Signal(syscall.SIGSTOP)
 	old.Do("SET", "k", "v")
+	g.downAfter(alertMs)
 	for _, s := range g.sentinels {
 		s.Kill()
 	}

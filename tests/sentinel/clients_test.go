@@ -73,6 +73,7 @@ func TestClientsFollow(t *testing.T) {
 	rounds := min(20, 3*testkit.Scale())
 	for round := range rounds {
 		old := primary
+		g.downAfter(alertMs)
 		switch round % 3 {
 		case 0:
 			old.Kill()

@@ -53,6 +53,7 @@ func (g group) failOver(t *testing.T, old *testkit.Server, value string) (promot
 	if v := old.Do("WAIT", 2, 60_000); v.Int != 2 {
 		t.Fatalf("WAIT: %v", v)
 	}
+	g.downAfter(alertMs)
 	old.Kill()
 	promoted = g.awaitSwitch(t, old.Addr)
 	await(t, promoted, "role", "master")
@@ -155,6 +156,7 @@ func TestStoppedPrimary(t *testing.T) {
 	t.Parallel()
 	g := newGroup(t, []string{testkit.Ours, testkit.Redis70}, []string{testkit.Ours, testkit.Redis70, testkit.Ours})
 	old := g.servers[0]
+	g.downAfter(alertMs)
 	old.Signal(syscall.SIGSTOP)
 	promoted := g.awaitSwitch(t, old.Addr)
 	await(t, promoted, "role", "master")
@@ -172,6 +174,7 @@ func TestMinorityCannotPromote(t *testing.T) {
 	for _, s := range g.sentinels[1:] {
 		s.Kill()
 	}
+	g.downAfter(alertMs)
 	g.servers[0].Kill()
 	last.AwaitLog(patience, "+odown master m")
 	last.AwaitLog(patience, "-failover-abort-not-elected master m")

@@ -115,7 +115,7 @@ func newGroup(t *testing.T, servers, sentinels []string) group {
 	for _, kind := range sentinels {
 		g.sentinels = append(g.sentinels, sentinel(t, kind,
 			fmt.Sprintf("sentinel monitor m 127.0.0.1 %d %d", g.servers[0].Port, quorum),
-			"sentinel down-after-milliseconds m 1000", "sentinel failover-timeout m 10000"))
+			fmt.Sprint("sentinel down-after-milliseconds m ", calmMs), "sentinel failover-timeout m 10000"))
 	}
 	for _, s := range g.sentinels {
 		testkit.Until(t, patience, "a Sentinel to know all", func() error {
@@ -129,7 +129,20 @@ func newGroup(t *testing.T, servers, sentinels []string) group {
 	return g
 }
 
-// awaitSwitch waits until all Sentinels name one address other than from. It returns the server there.
+// A server of a busy host may be silent for seconds. So a test makes its Sentinels alert only for a failover. Otherwise
+// they could replace the primary before the test harms it, or make the old primary the primary again.
+const alertMs, calmMs = 1000, 60_000
+
+// downAfter sets how long a server is silent before the Sentinels that run see it down.
+func (g group) downAfter(ms int) {
+	for _, s := range g.sentinels {
+		if !s.Ended() {
+			s.Do("SENTINEL", "SET", "m", "down-after-milliseconds", ms)
+		}
+	}
+}
+
+// awaitSwitch waits until all Sentinels name one address other than from, and calms them. It returns the server there.
 func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
 	t.Helper()
 	var to string
@@ -142,6 +155,7 @@ func (g group) awaitSwitch(t *testing.T, from string) *testkit.Server {
 		}
 		return nil
 	})
+	g.downAfter(calmMs)
 	for _, s := range g.servers {
 		if s.Addr == to {
 			return s
