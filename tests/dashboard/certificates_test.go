@@ -16,9 +16,9 @@ func TestNewCertificate(t *testing.T) {
 	certs, port := testkit.NewCertificates(t), testkit.FreePort(t)
 	first := certs.Issue(t, "server").SerialNumber.String()
 	testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: port, Args: []string{"--dashboard",
-		"--dashboard-address", fmt.Sprint("127.0.0.1:", port), "--store", "folder:" + t.TempDir(), "--dashboard-tls", "yes",
-		"--tls-cert-file", certs.File("server.crt"), "--tls-key-file", certs.File("server.key"), "--tls-auth-clients", "no",
-		"--tls-auto-reload-interval", "1"}})
+		"--dashboard-address", fmt.Sprint("127.0.0.1:", port), "--store", "folder:" + testkit.MemoryDir(t),
+		"--dashboard-tls", "yes", "--tls-cert-file", certs.File("server.crt"), "--tls-key-file", certs.File("server.key"),
+		"--tls-auth-clients", "no", "--tls-auto-reload-interval", "1"}})
 	serves := func(serial string) func() error {
 		return func() error {
 			conn, err := tls.Dial("tcp", fmt.Sprint("127.0.0.1:", port), certs.Client(t, false))

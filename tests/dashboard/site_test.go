@@ -48,7 +48,7 @@ func newSite(t *testing.T, members, count int, more ...string) *site {
 	t.Helper()
 	s := &site{t: t, product: store.Product{Hash: store.HashCRC16, Slots: 16384}}
 	if members == 0 {
-		dir := t.TempDir()
+		dir := testkit.MemoryDir(t)
 		f, err := store.OpenFolder(dir)
 		if err != nil {
 			t.Fatal(err)

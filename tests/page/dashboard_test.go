@@ -25,7 +25,7 @@ type dashboard struct {
 func startDashboard(t *testing.T, more ...string) *dashboard {
 	t.Helper()
 	port := testkit.FreePort(t)
-	d := &dashboard{t: t, store: "folder:" + t.TempDir(), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	d := &dashboard{t: t, store: "folder:" + testkit.MemoryDir(t), url: fmt.Sprintf("http://127.0.0.1:%d", port)}
 	args := []string{"--dashboard", "--dashboard-address", fmt.Sprintf("127.0.0.1:%d", port), "--store", d.store,
 		"--dashboard-write-token", token}
 	testkit.Launch(t, testkit.Spec{Bare: true, NoWait: true, Port: port, Args: append(args, more...)})

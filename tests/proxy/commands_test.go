@@ -14,7 +14,7 @@ import (
 // version joins or replaces one.
 func TestCommandsOfAllShards(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, false, "crc16", 2, 1)
 	p := all.proxies[0]
 	p.Do("CONFIG", "SET", "proxy-refresh-interval", 200)

@@ -21,7 +21,7 @@ func TestFunctionsOfNewShards(t *testing.T) {
 	for name, redis := range map[string]bool{"spindle": false, "redis": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := startDashboard(t, "folder:"+t.TempDir())
+			d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 			all := startGroups(t, d, redis, "crc16", 2, 2)
 			c := all.proxies[0].Dial()
 			expect(t, c, "one", "FUNCTION", "LOAD", luaLibrary("one", "f"))

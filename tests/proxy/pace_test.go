@@ -165,7 +165,7 @@ func TestSlowReaderAlone(t *testing.T) {
 // confirms new tables. If the client has later calls on that connection, it is closed after proxy-timeout.
 func TestTableBesideSlowReader(t *testing.T) {
 	const size = 32 << 20
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 2, 1)
 	p := all.proxies[0]
 	p.Do("CONFIG", "SET", "proxy-timeout", patient)

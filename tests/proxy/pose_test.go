@@ -65,7 +65,7 @@ func TestPose(t *testing.T) {
 // stops, the others take over its slots.
 func TestPoseOfSeveral(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 3, 0)
 	for i := range 2 {
 		port := testkit.FreePort(t)

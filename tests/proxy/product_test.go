@@ -138,7 +138,7 @@ func TestRepliesOverGroups(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := startDashboard(t, "folder:"+t.TempDir())
+			d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 			all := startGroups(t, d, how.redis, how.hash, 3, 2)
 			one := testkit.Launch(t, testkit.Spec{Redis: how.redis})
 			moved := make(chan struct{})
@@ -181,7 +181,7 @@ func TestRepliesOverGroups(t *testing.T) {
 // log. Proxies that are given no name have different ones, also with the same port.
 func TestProxiesOfOneName(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 1, 1)
 	port := testkit.FreePort(t)
 	start := func(address string, more ...string) *testkit.Server {
@@ -206,7 +206,7 @@ func TestProxiesOfOneName(t *testing.T) {
 // of the same name in another one do not.
 func TestKeysOfAnotherDatabaseMove(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc32", 2, 1)
 	const count = 500
 	clients := map[int]*respclient.Client{0: all.proxies[0].Dial(), 3: all.proxies[0].Dial()}
@@ -249,7 +249,7 @@ func TestKeysOfAnotherDatabaseMove(t *testing.T) {
 // TestPidFilesOfAnother: a proxy or dashboard whose address another one has leaves that one's pid file alone.
 func TestPidFilesOfAnother(t *testing.T) {
 	t.Parallel()
-	store, folder := "folder:"+t.TempDir(), t.TempDir()
+	store, folder := "folder:"+testkit.MemoryDir(t), t.TempDir()
 	d := startDashboard(t, store, "--pidfile", filepath.Join(folder, "dashboard"))
 	all := startGroups(t, d, true, "crc16", 1, 0)
 	port := testkit.FreePort(t)
@@ -279,7 +279,7 @@ func TestPidFilesOfAnother(t *testing.T) {
 // there waits. It once got the source's error.
 func TestSourceLoads(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 2, 1)
 	c := all.proxies[0].Dial()
 	c.SetTimeout(testkit.Slowly(2 * time.Minute))

@@ -103,7 +103,7 @@ func TestProcessSettings(t *testing.T) {
 	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	for name, launch := range map[string]func(args ...string) *testkit.Server{
 		"dashboard": func(args ...string) *testkit.Server {
-			return startDashboard(t, "folder:"+t.TempDir(), args...).server
+			return startDashboard(t, "folder:"+testkit.MemoryDir(t), args...).server
 		},
 		"proxy": func(args ...string) *testkit.Server {
 			return startProxy(t, []*testkit.Server{shard}, args...)
@@ -187,8 +187,9 @@ func TestServerCPUs(t *testing.T) {
 	own := []string{"--server-cpulist", first}
 	shard := testkit.Start(t, append(own, "--cluster-enabled", "yes")...)
 	shard.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	for name, s := range map[string]*testkit.Server{"server": shard, "dashboard": startDashboard(t, "folder:"+t.TempDir(),
-		own...).server, "proxy": startProxy(t, []*testkit.Server{shard}, own...)} {
+	dashboard := startDashboard(t, "folder:"+testkit.MemoryDir(t), own...).server
+	for name, s := range map[string]*testkit.Server{"server": shard, "dashboard": dashboard,
+		"proxy": startProxy(t, []*testkit.Server{shard}, own...)} {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.PID))
 		if err != nil || len(threads) == 0 {
 			t.Fatalf("%s: no threads: %v", name, err)

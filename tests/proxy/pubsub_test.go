@@ -201,7 +201,7 @@ func TestKeyspaceEventsAfterFailover(t *testing.T) {
 // message once, through whichever shard or proxy it was published.
 func TestMessagesOverGroups(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 3, 2)
 	for _, s := range all.shards {
 		s.Do("CONFIG", "SET", "notify-keyspace-events", "KEA")
@@ -235,7 +235,7 @@ func TestMessagesOverGroups(t *testing.T) {
 // that a slot has moved.
 func TestShardChannelsOverGroups(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 2, 1)
 	p := all.proxies[0]
 	slot := slots.Of([]byte("room"))
@@ -285,7 +285,7 @@ func TestShardChannelAgain(t *testing.T) {
 // too.
 func TestSubscribeBesideAStoppedShard(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, false, "crc16", 2, 1)
 	p := all.proxies[0]
 	p.Do("CONFIG", "SET", "proxy-timeout", 300)

@@ -138,7 +138,7 @@ func TestRoutes(t *testing.T) {
 // TestRouteToAGroup: a rule sends keys to a group of the product that has no slots, whichever server is its primary.
 func TestRouteToAGroup(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, false, "crc16", 2, 1)
 	cold, replica, p := testkit.Start(t), testkit.Start(t), all.proxies[0]
 	d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "cold", "primary": cold.Addr})

@@ -109,7 +109,7 @@ func TestScanWhileSlotsMove(t *testing.T) {
 // TestScanWhileGroupsChange: SCAN is as complete as in TestScanWhileSlotsMove while a group joins and gets slots.
 func TestScanWhileGroupsChange(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 3, 2)
 	keys := fill(t, all.proxies[0], 3000)
 	clients := []*respclient.Client{all.proxies[0].Dial(), all.proxies[1].Dial()}

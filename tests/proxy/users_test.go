@@ -150,7 +150,7 @@ func TestDeletedUser(t *testing.T) {
 // 0.
 func TestDatabaseMissingAtAShard(t *testing.T) {
 	t.Parallel()
-	d := startDashboard(t, "folder:"+t.TempDir())
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 	all := startGroups(t, d, true, "crc16", 1, 1)
 	small := testkit.Launch(t, testkit.Spec{Redis: true, Args: []string{"--databases", "2"}})
 	d.ask("POST", "/v1/products/shop/groups", map[string]any{"id": "small", "primary": small.Addr})
@@ -218,7 +218,7 @@ func TestReplicaReadsOfProducts(t *testing.T) {
 	for _, cluster := range []bool{false, true} {
 		t.Run(fmt.Sprintf("cluster %t", cluster), func(t *testing.T) {
 			t.Parallel()
-			d := startDashboard(t, "folder:"+t.TempDir())
+			d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
 			var servers []*testkit.Server
 			if cluster {
 				servers = startTier(t, false, 1, 0).shards
