@@ -48,7 +48,7 @@ func TestBurstWithFewDescriptors(t *testing.T) {
 			lost := 0
 			for _, c := range conns {
 				r := respclient.New(c)
-				r.SetTimeout(testkit.Slowly(20 * time.Second))
+				r.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 				if v, err := r.Do("PING"); err != nil || v.Text != "PONG" {
 					lost++
 				}
@@ -142,7 +142,7 @@ func TestOutOfDescriptors(t *testing.T) {
 			var conns []*respclient.Client
 			for range 20 {
 				c := respclient.New(dial(t, s.Addr)) // the kernel completes the connection
-				c.SetTimeout(testkit.Slowly(20 * time.Second))
+				c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 				defer c.Close()
 				conns = append(conns, c)
 			}

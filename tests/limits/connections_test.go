@@ -81,7 +81,7 @@ func TestManyConnections(t *testing.T) {
 				return
 			}
 			defer c.Close()
-			c.SetTimeout(testkit.Slowly(30 * time.Second))
+			c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 			for n := range rounds {
 				replies, err := c.Pipeline([]any{"SET", fmt.Sprint("k", i), n}, []any{"GET", fmt.Sprint("k", i)},
 					[]any{"INCR", "total"})
@@ -98,7 +98,7 @@ func TestManyConnections(t *testing.T) {
 	}
 	for i := 0; i < idle; i += 997 { // the idle ones still work
 		c := respclient.New(conns[i])
-		c.SetTimeout(testkit.Slowly(20 * time.Second))
+		c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 		if v, err := c.Do("PING"); err != nil || v.Text != "PONG" {
 			t.Errorf("idle connection %d: %v %v", i, v, err)
 		}
@@ -150,7 +150,7 @@ func TestTimeout(t *testing.T) {
 	}
 	listening.Must("MONITOR")
 	speaking := s.Dial()
-	silent.SetTimeout(testkit.Slowly(20 * time.Second))
+	silent.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 	gone := make(chan error, 1)
 	go func() {
 		_, err := silent.Receive()

@@ -22,7 +22,6 @@ type waiter struct {
 func (w *waitingRoom) await(args ...any) *waiter {
 	w.t.Helper()
 	c := w.s.Dial()
-	c.SetTimeout(testkit.Slowly(20 * time.Second))
 	p := &waiter{c, w.t, int64(c.Must("CLIENT", "ID").Int)}
 	c.Send(args...)
 	if err := c.Flush(); err != nil {
@@ -167,7 +166,6 @@ func TestBlockedOnLists(t *testing.T) {
 		},
 		"what is no request waits, too": func(w *waitingRoom) {
 			c := s.Dial()
-			c.SetTimeout(testkit.Slowly(20 * time.Second))
 			io.WriteString(c.Conn(), "*3\r\n$5\r\nBLPOP\r\n$1\r\nk\r\n$1\r\n0\r\n*1\r\nPING\r\n")
 			w.waits(w.n + 1)
 			s.Do("RPUSH", "k", "a")

@@ -119,7 +119,6 @@ func runEndless(t *testing.T, s *testkit.Server, e endless, admin string) (h hea
 func start(t *testing.T, s *testkit.Server, call []any) *respclient.Client {
 	t.Helper()
 	c := s.Dial()
-	c.SetTimeout(testkit.Slowly(20 * time.Second))
 	c.Send(call...)
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)

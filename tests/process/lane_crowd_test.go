@@ -49,7 +49,7 @@ func TestLaneUnderTurns(t *testing.T) {
 		wait.Go(func() { odd(lane, rand.New(rand.NewPCG(seed, uint64(100+i))), &over) })
 	}
 	holder, free := s.Dial(), dial()
-	free.SetTimeout(testkit.Slowly(20 * time.Second))
+	free.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 	for range 6 * testkit.Scale() {
 		holder.Must("DEBUG", "SLEEP", "0.05")
 		holder.Must("CLIENT", "PAUSE", 50)
@@ -86,7 +86,7 @@ func honest(t *testing.T, address string, rng *rand.Rand, over *atomic.Bool) {
 		return
 	}
 	defer c.Close()
-	c.SetTimeout(testkit.Slowly(20 * time.Second))
+	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 	n := 0
 	for batch := 0; !over.Load(); batch++ {
 		var bytes []byte

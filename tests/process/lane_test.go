@@ -473,7 +473,7 @@ func TestLaneShutdownGivenUp(t *testing.T) {
 	defer r.Signal(syscall.SIGCONT)
 	s.Do("SET", "k", "w")
 	leaves, c := dial(), dial()
-	c.SetTimeout(testkit.Slowly(20 * time.Second))
+	c.SetTimeout(testkit.Slowly(testkit.ReplyTimeout))
 	c.Send("SHUTDOWN", "NOSAVE")
 	c.Send("PING")
 	c.Flush()

@@ -59,7 +59,6 @@ func TestPeerEndsDuringScript(t *testing.T) {
 func TestScriptThatAwaitsATime(t *testing.T) {
 	s := testkit.Start(t, "--busy-reply-threshold", "20")
 	c := s.Dial()
-	c.SetTimeout(testkit.Slowly(20 * time.Second))
 	v, err := c.Do("EVAL", `local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end
 		local began, steps = now(), 0
 		repeat steps = steps + 1 until now() - began > 100

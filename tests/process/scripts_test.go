@@ -257,7 +257,6 @@ func TestLongReplyOfLentScript(t *testing.T) {
 		t.Run(backend, func(t *testing.T) {
 			s := testkit.Start(t, "--reactor-backend", backend)
 			c := s.Dial()
-			c.SetTimeout(testkit.Slowly(30 * time.Second))
 			for _, n := range []int{10, 200_000} {
 				replies, err := c.Pipeline([]any{"PING"}, []any{"EVAL", script, "0", n}, []any{"PING"})
 				if err != nil {

@@ -130,7 +130,7 @@ func TestShutdownWaitsForReplicas(t *testing.T) {
 		if v.Text != "ERR Errors trying to SHUTDOWN. Check logs." {
 			t.Errorf("SHUTDOWN that was called off: %v", v)
 		}
-	case <-time.After(testkit.Slowly(10 * time.Second)):
+	case <-time.After(testkit.Slowly(testkit.ReplyTimeout)):
 		t.Error("SHUTDOWN ABORT does not end SHUTDOWN")
 	}
 	if v, err := s.Ask("SHUTDOWN", "ABORT"); err != nil || !strings.HasPrefix(v.Text, "ERR No shutdown in progress") {

@@ -41,7 +41,7 @@ type Server struct {
 }
 
 // ReplyTimeout is the time limit for each reply to Do and to Dial's clients.
-const ReplyTimeout = 60 * time.Second
+const ReplyTimeout = slack * time.Minute
 
 // Spec describes a server for Launch.
 type Spec struct {

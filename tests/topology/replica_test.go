@@ -183,7 +183,7 @@ func TestWait(t *testing.T) {
 		if n != 2 {
 			t.Errorf("WAIT 2 0 after both are back: %d", n)
 		}
-	case <-time.After(testkit.Slowly(20 * time.Second)):
+	case <-time.After(testkit.Slowly(testkit.ReplyTimeout)):
 		t.Error("WAIT 2 0 does not end")
 	}
 }
