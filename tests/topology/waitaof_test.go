@@ -20,12 +20,13 @@ func TestWaitAOF(t *testing.T) {
 		c := s.Dial()
 		for i := range 3 {
 			c.Do("SET", "k", i)
-			if v, err := c.Do("WAITAOF", 1, 1, 20000); err != nil || disks(v) != "1 1" {
+			if v, err := c.Do("WAITAOF", 1, 1, 0); err != nil || disks(v) != "1 1" {
 				t.Errorf("appendfsync %s: %v, %v", fsync, v, err)
 			}
 		}
 		r.Do("CONFIG", "SET", "appendonly", "no")
 		c.Do("SET", "k", "v")
+		c.Do("WAITAOF", 1, 0, 0)
 		if v, err := c.Do("WAITAOF", 1, 1, 1500); err != nil || disks(v) != "1 0" {
 			t.Errorf("appendfsync %s, a replica without a log: %v, %v", fsync, v, err)
 		}
