@@ -152,6 +152,7 @@ func TestRouteToAGroup(t *testing.T) {
 	if v := cold.Do("KEYS", "*"); show(v) != "[old:a]" {
 		t.Errorf("the group has %s", show(v))
 	}
+	cold.AwaitOnline(testkit.Slowly(time.Minute), 1)
 	d.ask("POST", "/v1/products/shop/groups/cold/promote", map[string]any{"server": replica.Addr})
 	testkit.Until(t, testkit.Slowly(time.Minute), "the replica serves the keys", func() error {
 		expect(t, c, "OK", "SET", "old:a", "3")
