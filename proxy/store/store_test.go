@@ -501,17 +501,18 @@ func TestUserAndPassword(t *testing.T) {
 	if _, _, err := s.List(ctx, "/"); err == nil {
 		t.Error("a list without a user is answered")
 	}
-	wrong := OpenEtcd(e.Addrs(), Options{User: "root", Password: "guess", Timeout: testkit.Slowly(3 * time.Second)})
+	patient := testkit.Slowly(20 * time.Second) // etcd's check of a password costs it much
+	wrong := OpenEtcd(e.Addrs(), Options{User: "root", Password: "guess", Timeout: patient})
 	defer wrong.Close()
 	if _, err := wrong.Get(ctx, "/a"); err == nil || !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("with a wrong password: %v", err)
 	}
-	right := OpenEtcd(e.Addrs(), Options{User: "root", Password: "secret", Timeout: testkit.Slowly(3 * time.Second)})
+	right := OpenEtcd(e.Addrs(), Options{User: "root", Password: "secret", Timeout: patient})
 	defer right.Close()
 	watched := mirrorOf(ctx, right, 0)
 	put(t, right, "/w/a", "1")
 	watched.await(t, right)
-	session, err := NewSession(ctx, right, testkit.Slowly(3*time.Second))
+	session, err := NewSession(ctx, right, patient)
 	if err != nil {
 		t.Fatal(err)
 	}
