@@ -33,7 +33,7 @@ type column struct {
 
 // columns has the observers of all kinds of server sets.
 var columns = slices.Concat(pairColumns, replicaColumns, endColumns, loadColumns, clusterColumns, ackColumns,
-	momentColumns, movingColumns, deathColumns, takeColumns, readerColumns)
+	momentColumns, movingColumns, deathColumns, takeColumns, saveColumns, readerColumns)
 
 // pairs is a primary with a log, its replica, and two independent servers.
 var pairs = &kind{name: "pair", lanes: 1, set: setPair}

@@ -138,9 +138,7 @@ const lookAtMoved = `return {redis.call('GET', KEYS[1]) or '', tostring(redis.ca
 // beginMove starts a move of the slot, after the source has acknowledged a unit in it. Meanwhile clients look at that
 // unit on all nodes.
 func (c *cell) beginMove() {
-	c.moving = &slotMove{moved: unit{tag: c.tag("c", c.slot), n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
-	moved := &c.moving.moved
-	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
+	c.fillSlot()
 	// arrived exchanges the fields.
 	source, sourceReplica, target, targetReplica := c.p, c.r, c.more[0], c.more[1]
 	c.moving.looks.Go(func() { c.increments(source) })
@@ -158,6 +156,13 @@ func (c *cell) beginMove() {
 	}
 	c.await("the begin of a move", c.askMove) // otherwise arrived would read the state of an earlier move
 	c.lags()
+}
+
+// fillSlot makes the source acknowledge the unit that will move.
+func (c *cell) fillSlot() {
+	c.moving = &slotMove{moved: unit{tag: c.tag("c", c.slot), n: 100 + c.rng.IntN(400)}, over: make(chan struct{})}
+	moved := &c.moving.moved
+	c.must(c.p, moved.part(1, moved.n, 0, "EVAL", steps)...)
 }
 
 // askMove asks the slot's owner to move it. It is refused while the slot moves.
