@@ -46,6 +46,7 @@ func (m *Mover) mayBegin() error {
 // migrate is MIGRATESLOTS SLOTSRANGE first last [first last …] NODE id [SLOTSRANGE …]. Replies: OK; the moves run in
 // the background.
 func (m *Mover) migrate(ctx *command.Context) error {
+	m.noteRole() // a move that begins before that would look like one of a replica
 	if err := m.mayBegin(); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package slotmove
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -103,6 +105,28 @@ func TestPromotionWithTheSlots(t *testing.T) {
 	if keys, hidden := n.hidden(); keys != 1 || hidden {
 		t.Errorf("%d keys are there, slots hidden: %t", keys, hidden)
 	}
+}
+
+// TestMoveAfterPromotion: a replica has become the primary. An operator makes it the source of a move before the next
+// tick. The move runs on.
+func TestMoveAfterPromotion(t *testing.T) {
+	n := newNode(t)
+	n.cluster.asked = func(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // the target never answers
+	n.demote()
+	n.Do(n.mover.tick)
+	n.Do(func() { n.SetReplica(false) })
+	n.cluster.publish(ranges{{0, 9}}.list())
+	cl, _ := n.arrive()
+	if reply, _ := n.ask(cl, "CLUSTER MIGRATESLOTS SLOTSRANGE 0 9 NODE "+n.cluster.other.ID); reply != "+OK\r\n" {
+		t.Fatalf("MIGRATESLOTS: %q", reply)
+	}
+	n.Do(n.mover.tick)
+	n.Do(func() {
+		if j := n.mover.jobs[0]; !j.running() {
+			t.Errorf("the move's state is %s", j.state)
+		}
+		n.mover.end(n.mover.jobs[0], failed, "")
+	})
 }
 
 // TestSourceOfItsLastSlot: a source gives its last slot away, so it becomes a replica of the target. The move has
