@@ -205,5 +205,5 @@ func exchanged(c *cell) {
 		return testkit.Equal(c.p.Info("replication")["role"], "slave")
 	})
 	c.p, c.r, c.voted = c.r, c.p, time.Now()
-	c.agreed(4)
+	c.agreed(2 + len(c.more))
 }

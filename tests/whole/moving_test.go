@@ -269,16 +269,19 @@ func (c *cell) lags() {
 
 // refused waits for the unit's end. It reports whether the unit's server did not serve the slot yet.
 func (c *cell) refused() bool {
-	c.end()
-	u := &c.unit
-	err := u.reply.Err()
-	if u.err != nil || err == nil || !slices.ContainsFunc([]string{"MOVED", "TRYAGAIN", "CLUSTERDOWN"},
-		func(word string) bool { return strings.HasPrefix(err.Error(), word) }) {
+	if c.end(); !c.unit.refused() {
 		return false
 	}
 	_ = c.askMove() // the move may have failed; it is refused if not
 	testkit.Moment(c.rng, 2*time.Millisecond)
 	return true
+}
+
+// refused reports whether the unit's server did not serve the slot.
+func (u *unit) refused() bool {
+	err := u.reply.Err()
+	return u.err == nil && err != nil && slices.ContainsFunc([]string{"MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"},
+		func(word string) bool { return strings.HasPrefix(err.Error(), word) })
 }
 
 // arrived waits until the move is over, and makes the slot's owner the primary of the next cell.

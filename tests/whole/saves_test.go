@@ -12,7 +12,8 @@ import (
 	"spindle/tests/testkit"
 )
 
-// In this column a server that loads what the target of a move has saved must not show a part of the slot.
+// In these columns a server must not show a part of a slot, or a key that it should no longer have. Such a server loads
+// what the target of a move has saved, or is a former owner to which the slot comes back.
 var saveColumns = []*column{
 	// The unit runs at the source, and the target saves. The target has never owned the slot. Otherwise it would remove
 	// the slot's keys when it starts, because the slot is one that it has lost.
@@ -25,6 +26,15 @@ var saveColumns = []*column{
 		c.unit.at = c.p // the slot's owner now
 		c.checkMove()
 	}},
+	// A slot that has left as a whole comes back key by key.
+	{name: "slot-returns", kind: movers, weight: 6, rows: lending, before: (*cell).leavesFirst, act: (*cell).comesBack,
+		verify: func(c *cell) {
+			if n := c.read(c.p, c.padKeys("EXISTS")...).Int; n != pads-1 {
+				c.Errorf("%d keys are there, not %d", n, pads-1)
+			}
+			c.checkMove()
+			c.must(c.p, c.padKeys("UNLINK")...)
+		}},
 }
 
 // savesThere makes the target save at a random time. In half of the cells the source stands still meanwhile. When the
@@ -91,5 +101,89 @@ func (c *cell) shows(loaded *testkit.Server, what string, has, may bool) {
 		moved.scene, own.scene, moved.unit.reply.Text = &scene, &scene, "OK"
 		moved.holds(loaded, what+", of the moved unit,", true)
 		own.holds(loaded, what, true)
+	}
+}
+
+// leavesFirst moves the slot away as a whole. When its former owner has removed the keys, they may come back.
+func (c *cell) leavesFirst() {
+	c.must(c.p, "EVAL", "for i = 1, ARGV[1] do redis.call('SET', KEYS[1] .. i, i) end", 1, c.unit.key("pad:"), pads)
+	c.fillSlot()
+	c.await("a slot that has left", func() error {
+		if c.ownerOf(c.p, c.slot) == c.more[0] {
+			return nil
+		}
+		return fmt.Errorf("the move is %s; asked again: %v", moveState(c.p), c.askMove())
+	})
+	c.setSlot(c.p, "IMPORTING", c.more[0])
+	c.must(c.more[0], "DEL", c.unit.key("pad:1")) // the former owner must not have it any more
+	c.unit.at = pick(c.rng, c.p, c.more[0])
+}
+
+// comesBack brings the slot back to its former owner. In half of the cells a replica takes over from that in between.
+func (c *cell) comesBack() {
+	from := c.more[0]
+	c.nap()
+	c.setSlot(from, "MIGRATING", c.p)
+	for left := c.rng.IntN(6) - 2; ; left-- {
+		if left == 0 {
+			c.end()
+			c.still([]*testkit.Server{c.p, c.r}) // a takeover loses what the replica has not got
+			c.takesOver("CLUSTER", "FAILOVER", "TAKEOVER")
+			exchanged(c)
+			c.next[c.p] = c.next[c.r]
+			c.setSlot(c.p, "IMPORTING", from)
+			c.setSlot(from, "MIGRATING", c.p)
+		}
+		words := []any{"MIGRATE", "127.0.0.1", c.p.Port, "", 0, 20_000, "KEYS"}
+		keys := c.must(from, "CLUSTER", "GETKEYSINSLOT", c.slot, 1+c.rng.IntN(pads/2)).Elems
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			words = append(words, key.Text)
+		}
+		c.must(from, words...)
+		c.sendsAgain(pick(c.rng, c.p, from))
+	}
+	c.setSlot(c.p, "NODE", c.p)
+	c.setSlot(from, "NODE", c.p)
+	c.await("a unit, and one owner of the slot", func() error {
+		c.sendsAgain(c.p)
+		if c.end(); !c.unit.acked() {
+			return fmt.Errorf("%s", c.outcome())
+		}
+		for _, s := range c.servers() {
+			if c.ownerOf(s, c.slot) != c.p {
+				return fmt.Errorf("%s knows another owner", s.Addr)
+			}
+		}
+		return testkit.Equal(from.Do("CLUSTER", "COUNTKEYSINSLOT", c.slot).Int, 0)
+	})
+	c.unit.at = c.p
+}
+
+// setSlot runs CLUSTER SETSLOT. It is refused while old keys are there, or while s does not know the other's role.
+func (c *cell) setSlot(s *testkit.Server, how string, other *testkit.Server) {
+	id := c.id(other)
+	c.await("SETSLOT "+how, func() error {
+		v, err := s.Ask("CLUSTER", "SETSLOT", c.slot, how, id)
+		if err == nil {
+			err = v.Err()
+		}
+		return err
+	})
+}
+
+// sendsAgain sends a unit that was refused to s.
+func (c *cell) sendsAgain(s *testkit.Server) {
+	select {
+	default:
+	case <-c.unit.done:
+		if c.unit.refused() {
+			c.unit.at, c.unit.ahead = s, pick(c.rng, nil, [][]any{{"ASKING"}})
+			c.resend()
+		} else if !c.unit.acked() {
+			c.Fatalf("the unit has failed: %s", c.outcome())
+		}
 	}
 }
