@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
 	"spindle/protocol"
 	"spindle/protocol/scan"
@@ -17,8 +18,9 @@ import (
 // proxy.I2. An attempt of an identity without a connection to the shard opens one. A loop has at most checksMost of
 // those under way to each shard, and other checks wait in order. So clients with wrong passwords do not use up the
 // shards' connections.
-// proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too. It keeps its places in the
-// queues of shards before. So a shard that does not answer holds up no login that another one can answer.
+// proxy.I3. A check that has waited for checkPatience at one shard goes to the next one too, round and round. It keeps
+// its places in the queues of the shards before. So a shard that does not answer holds up no login that another one can
+// answer, also if that one comes back later.
 type check struct {
 	w            *worker
 	key          checkKey
@@ -26,15 +28,14 @@ type check struct {
 	asking, next []*becoming
 
 	// Of the round:
-	round    int
-	since    int64           // when it began, ms of the worker's clock
-	tried    int             // shards that it has gone to, or passed over
-	movedAt  int64           // when it went to the last one
-	queued   int             // places in the worker's unchecked
-	attempts int             // under way
-	sent     bool            // there was an attempt
-	waited   bool            // it has waited for a shard
-	why      *protocol.Error // why the last attempt has failed
+	round   int
+	since   int64           // when it began, ms of the worker's clock
+	tried   int             // shards that it has gone to, or passed over
+	movedAt int64           // when it looked at the last one
+	at      []string        // addresses of the shards where it has an attempt or a place in unchecked
+	sent    bool            // there was an attempt
+	waited  bool            // it has waited for a shard
+	why     *protocol.Error // why the last attempt has failed
 }
 
 // A checkKey is what sessions of one check have in common.
@@ -78,7 +79,7 @@ func (k *check) begin() {
 		return
 	}
 	k.round++
-	k.since, k.tried, k.queued, k.attempts, k.sent, k.waited, k.why = w.now(), 0, 0, 0, false, false, nil
+	k.since, k.tried, k.at, k.sent, k.waited, k.why = w.now(), 0, nil, false, false, nil
 	k.goOn()
 }
 
@@ -89,19 +90,19 @@ type place struct {
 	index int // of the shard
 }
 
-// goOn goes to the next shard that can be reached. If none is left, no attempt is under way, and the check is in no
-// queue, the check waits or fails, as a request does.
+// goOn goes to the next shard that can be reached. If none is left, and the check is at no shard, it waits or fails, as
+// a request does.
 func (k *check) goOn() {
 	w := k.w
+	k.movedAt = w.now()
 	for n := len(w.topology.Shards); k.tried < n; {
 		k.tried++
 		if k.goTo((k.key.shard + k.tried - 1) % n) {
-			k.movedAt = w.now()
 			return
 		}
 	}
 	switch round := k.round; {
-	case k.queued > 0 || k.attempts > 0:
+	case len(k.at) > 0:
 	case !k.sent && !k.waited || w.now()-k.since > w.p.settings.Timeout.Get():
 		if k.why == nil {
 			k.why = errNoShard
@@ -109,7 +110,7 @@ func (k *check) goOn() {
 		k.end(nil, scan.OtherError, k.why)
 	default:
 		w.after(pauseFirst, func() {
-			if k.round == round && len(k.asking) > 0 && k.attempts == 0 && k.queued == 0 {
+			if k.round == round && len(k.asking) > 0 && len(k.at) == 0 {
 				w.catchUp()
 				k.tried = 0
 				k.goOn()
@@ -118,7 +119,8 @@ func (k *check) goOn() {
 	}
 }
 
-// goTo asks a shard, or takes a place in its queue. It reports false if the shard cannot be reached.
+// goTo asks a shard, or takes a place in its queue. It reports false if the shard cannot be reached, or the check is
+// there already.
 func (k *check) goTo(index int) bool {
 	w, a := k.w, k.asking[0].next
 	if index >= len(w.topology.Shards) { // the map has changed
@@ -130,11 +132,13 @@ func (k *check) goTo(index int) bool {
 		return false
 	}
 	switch b := w.breaker(at); {
+	case slices.Contains(k.at, at):
+		return false
 	case b.isOpen(w.now()) && !a.isUp(at):
 		k.why = errBroken(at, b.until-w.now())
 		return false
 	case len(a.shared[at]) == 0 && w.opening[at] >= checksMost:
-		k.queued++
+		k.at = append(k.at, at)
 		k.waited = true
 		w.unchecked[at] = append(w.unchecked[at], place{k, k.round, index})
 	default:
@@ -150,7 +154,7 @@ func (k *check) ask(index int, at string) {
 	if t.opens {
 		w.opening[at]++
 	}
-	k.attempts++
+	k.at = append(k.at, at)
 	k.sent = true
 	first.next.shard(first.s, index).push(call{number: uint64(first.s.id), slot: -1, fixed: true, to: t},
 		[]byte(k.key.request))
@@ -190,7 +194,7 @@ func (t *attempt) take(u *upstream, c *call, p []byte, refusal scan.Refusal, err
 		}
 	}
 	if t.round == k.round && len(k.asking) > 0 {
-		k.attempts--
+		k.leave(t.at)
 		switch {
 		case err != nil && u != nil && u.denied: // the shard has refused the identity in the greeting
 			k.end(nil, scan.OtherError, err)
@@ -213,7 +217,7 @@ func (w *worker) askMore(at string) {
 		next := w.unchecked[at][0]
 		w.unchecked[at] = w.unchecked[at][1:]
 		if k := next.k; next.round == k.round && len(k.asking) > 0 { // otherwise it has its answer
-			k.queued--
+			k.leave(at)
 			if !k.goTo(next.index) {
 				k.goOn()
 			}
@@ -224,14 +228,25 @@ func (w *worker) askMore(at string) {
 	}
 }
 
+// leave forgets that the check is at a shard.
+func (k *check) leave(at string) {
+	if i := slices.Index(k.at, at); i >= 0 {
+		k.at = slices.Delete(k.at, i, i+1)
+	}
+}
+
 // hurryChecks sends each check to its next shard after checkPatience. It reports whether a check waits.
 func (w *worker) hurryChecks() (waits bool) {
 	for _, k := range w.checks {
-		if len(k.asking) == 0 || k.tried >= len(w.topology.Shards) {
+		n := len(w.topology.Shards)
+		if len(k.asking) == 0 || len(k.at) == 0 || len(k.at) >= n {
 			continue
 		}
 		waits = true
 		if w.now()-k.movedAt > checkPatience {
+			if k.tried >= n {
+				k.tried = 0
+			}
 			k.goOn()
 		}
 	}
