@@ -77,8 +77,9 @@ func (c *Cluster) Epoch(id string) (epoch uint64) {
 }
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It returns false, and
-// changes nothing, if from does not own all of them, has another epoch, or untilMs (steady) has passed. done is called
-// in a turn, while no unit is open, when from knows of the claim or this node has lost the slots. Between only.
+// changes nothing, if from does not own all of them, has another epoch, or untilMs (steady) has passed. The same holds
+// if a replica of this node has just asked for votes. done is called in a turn, while no unit is open, when from knows
+// of the claim or this node has lost the slots. Between only.
 func (c *Cluster) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) (claims bool) {
 	c.with(func(s *state.State) { claims = s.Claim(list, from, epoch, untilMs, done) })
 	c.errands.run()

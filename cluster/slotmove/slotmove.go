@@ -40,9 +40,10 @@ type Cluster interface {
 	// Epoch returns the config epoch of another node.
 	Epoch(id string) uint64
 	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and
-	// changes nothing, unless from owns them with epoch, and it is not later than untilMs (steady). done is called in a
-	// turn, while no unit is open, when from knows of the claim or this node has lost the slots. If the bus has marked
-	// from as failed for a while, Claim calls done before it returns. Between only.
+	// changes nothing, unless from owns them with epoch, and it is not later than untilMs (steady). The same holds if a
+	// replica of this node has just asked for votes. done is called in a turn, while no unit is open, when from knows
+	// of the claim or this node has lost the slots. If the bus has marked from as failed for a while, Claim calls done
+	// before it returns. Between only.
 	Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool
 	// Saved reports whether all claims are on disk. If not, done is called when they are, by any goroutine.
 	Saved(done func()) bool

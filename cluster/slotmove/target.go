@@ -160,7 +160,10 @@ func (m *Mover) leftovers(list []uint16) (left []uint16) {
 func (m *Mover) awaitReady(ctx *command.Context, left []uint16) {
 	cl, waits := ctx.Client, true
 	ctx.Core.Block(ctx, command.Wait{Busy: true, Left: func() { waits = false },
-		Retry: func(ctx *command.Context) error { return m.establish(ctx, true) }})
+		Retry: func(ctx *command.Context) error {
+			m.noteRole()
+			return m.establish(ctx, true)
+		}})
 	until := time.Now().Add(m.parts.Patience() / 2)
 	await := func(over func() bool) {
 		for again := true; again; {

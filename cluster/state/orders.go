@@ -173,8 +173,9 @@ func (s *State) Bind(slot int, id string) error {
 	return nil
 }
 
-// reclaimBy is by how much Reclaim raises the epoch. It is more than the other node of a move can have raised its own.
-const reclaimBy = 16
+// reclaimBy is by how much Reclaim raises the epoch. The other node of a move has raised its own with each claim since
+// (state.T3), in seconds at most: those are fewer claims.
+const reclaimBy = 1 << 20
 
 // Reclaim raises this node's epoch above that of any earlier claim to its slots.
 func (s *State) Reclaim() {

@@ -26,9 +26,10 @@ import (
 // state.T3. It does not stand before a majority of primaries has heard it. If this node dies then, its replica may not
 // know of the claim, and would drop the keys. One of its voters does know. It denies the vote, because the replica has
 // an older epoch of its primary, and tells it what that primary has. So each claim has a new epoch.
-// state.T4. A node claims nothing while one of its replicas may be elected. The claim would have a greater epoch than
-// the replica. The node would keep all its slots, and the replica stay a primary without any. Writes that the replica
-// had confirmed meanwhile would be lost.
+// state.T4. A node claims nothing when it has heard one of its replicas ask for votes, until that election is over. The
+// claim would have a greater epoch than the replica. The node would keep all its slots, and the replica stay a primary
+// without any. Writes that the replica had confirmed meanwhile would be lost. A claim that is made before the node
+// hears the replica can have the epoch of the election. Then both are primaries of one shard, until an operator acts.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -38,8 +39,8 @@ type takeover struct {
 	done  func() // for the errand
 }
 
-// Claim makes this node the owner of slots that have moved here from another node as a whole. It raises this node's
-// epoch to the greatest. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
+// Claim makes this node the owner of slots that have moved here from another node as a whole. It gives this node
+// a new, greatest epoch. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
 // changes nothing and returns false. The same holds if a replica of this node has just asked for votes (state.T4). done
 // becomes an errand when the claim stands or has fallen. Owner tells which.
 //

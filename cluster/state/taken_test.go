@@ -140,6 +140,36 @@ func TestClaimHasNewEpoch(t *testing.T) {
 	}
 }
 
+// TestReclaimBeatsLaterClaims: a former owner that has not heard of a claim raises its epoch, and serves clients again.
+// It wins, though the new owner has claimed other slots meanwhile, each time with a new epoch.
+func TestReclaimBeatsLaterClaims(t *testing.T) {
+	const file = "vars currentEpoch 3 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 %smaster - 0 0 1 connected 5461-10999\n" +
+		idB + " 127.0.0.1:7001@17001 %smaster - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n"
+	s, err := loaded(fmt.Sprintf(file, "myself,", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	former, err := loaded(fmt.Sprintf(file, "", "myself,"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+		t.Fatal("the claim was refused")
+	}
+	for slot := range uint16(1000) {
+		if !s.Claim([]uint16{11000 + slot}, idC, 3, s.now, func() {}) {
+			t.Fatal("a later claim was refused")
+		}
+	}
+	former.Reclaim()
+	b := s.byID[idB]
+	if hears(s, b, former.me.Epoch, "0-5460"); s.owners[0] != b {
+		t.Errorf("epoch %d has not won against %d", former.me.Epoch, s.me.Epoch)
+	}
+}
+
 // answers has a node answer a ping.
 func answers(s *State, n *Node) {
 	m := &bus.Message{Type: bus.Pong, Sender: n.ID, CurrentEpoch: n.Epoch, ConfigEpoch: n.Epoch, Flags: bus.Primary,

@@ -160,6 +160,7 @@ func TestClusterFailoverDuringScript(t *testing.T) {
 	runs(t, s)
 	r.Do("CLUSTER", "FAILOVER")
 	s.AwaitLog(testkit.Slowly(20*time.Second), "Manual failover requested by replica")
+	testkit.Lapse(300 * time.Millisecond) // a failover that does not wait for the script is over by then
 	s.Release()
 	if v := script.answer(t); v.Text != "stored" {
 		t.Errorf("the script: %v", v)
