@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"spindle/cluster/bus"
+	"spindle/internal/logging"
 )
 
 // This file has a primary remove the keys of lost slots. Its replicas get the removal by the stream. A replica that
@@ -21,7 +22,8 @@ import (
 //
 // state.L1. Only the answer to a ping counts that was sent after the loss, because an earlier message may be late.
 // state.L2. The removal waits for two node timeouts after the latest loss at most. By then a replica that the bus does
-// not reach is down, and serves no reader by default. It waits for no failed replica.
+// not reach is down, and serves no reader by default. It waits for no failed replica. The log names the replicas that
+// have not shown that they know.
 
 // leave removes the keys of lost slots when the replicas know the loss.
 func (s *State) leave() {
@@ -35,7 +37,7 @@ func (s *State) leave() {
 // tickLeave asks replicas that may not know the loss, unless they still have to answer.
 func (s *State) tickLeave() {
 	for _, n := range s.nodes {
-		if s.follows(n) && !n.knowsLoss && n.ponged >= n.lossPing && n.Link != nil && n.Link.ready {
+		if s.waitsFor(n) && n.ponged >= n.lossPing && n.Link != nil && n.Link.ready {
 			s.pingAgain(n)
 			n.lossPing = n.pinged
 		}
@@ -66,8 +68,11 @@ func (s *State) refuseLeaving() error {
 // follows reports whether n is a replica that has this node's stream, or will have it soon. After a failover the other
 // replicas still call the old primary theirs.
 func (s *State) follows(n *Node) bool {
-	return n.isReplica() && n != s.me && !n.is(bus.Failed) && (n.Primary == s.me || n.ShardID == s.me.ShardID)
+	return n.isReplica() && n != s.me && (n.Primary == s.me || n.ShardID == s.me.ShardID)
 }
+
+// waitsFor reports whether the removal waits for n.
+func (s *State) waitsFor(n *Node) bool { return s.follows(n) && !n.knowsLoss && !n.is(bus.Failed) }
 
 // hearLoss handles a pong of a dialled link.
 func (s *State) hearLoss(n *Node, m *bus.Message) {
@@ -81,15 +86,19 @@ func (s *State) hearLoss(n *Node, m *bus.Message) {
 
 // dropKnown removes the keys if all replicas know, or have had the time to (state.L2).
 func (s *State) dropKnown() {
-	if s.now < s.leaveBy {
-		for _, n := range s.nodes {
-			if s.follows(n) && !n.knowsLoss {
-				return
-			}
-		}
+	if s.now < s.leaveBy && slices.ContainsFunc(s.nodes, s.waitsFor) {
+		return
 	}
 	s.leaveBy = 0
-	if list := s.Leftovers(); len(list) > 0 {
-		s.out.Ask(Errand{Kind: Drop, Slots: list})
+	list := s.Leftovers()
+	if len(list) == 0 {
+		return
 	}
+	for _, n := range s.nodes {
+		if s.follows(n) && !n.knowsLoss {
+			s.log(logging.LevelNotice, "Removing the keys of %d slots that have a new owner. Replica %s may still serve "+
+				"readers of them: it has not shown that it knows.", len(list), n.label())
+		}
+	}
+	s.out.Ask(Errand{Kind: Drop, Slots: list})
 }

@@ -1,16 +1,28 @@
 package state
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"spindle/cluster/bus"
+	"spindle/internal/logging"
 )
 
-// A leaver is a dropper that counts the messages sent to node D, by type.
+// A leaver is a dropper that counts the messages sent to node D by type, and the log lines that name D.
 type leaver struct {
 	*dropper
 	sent [bus.Types]int
+	last *bus.Message // the latest message for D
+	late int
+}
+
+func (l *leaver) Log(_ logging.Level, format string, args ...any) {
+	if line := fmt.Sprintf(format, args...); strings.Contains(line, "Replica "+idD) &&
+		strings.Contains(line, "it has not shown that it knows") {
+		l.late++
+	}
 }
 
 func (l *leaver) Send(to *Link, message []byte, _ uint64) {
@@ -22,6 +34,7 @@ func (l *leaver) Send(to *Link, message []byte, _ uint64) {
 		panic(err)
 	}
 	l.sent[m.Type]++
+	l.last = m
 }
 
 // leaving returns a primary with a replica D. B takes slots 0 to 9 from it, of which 3 and 4 have keys. Links to both
@@ -92,8 +105,8 @@ func TestReplicaKnowsBeforeKeysLeave(t *testing.T) {
 		t.Fatalf("the keys of %v are removed while the replica claims them", out.dropped)
 	}
 	pongs(s, d, [2]int{10, 10999})
-	if !slices.Equal(out.dropped, []uint16{3, 4}) {
-		t.Errorf("the keys of %v are removed, want 3 and 4", out.dropped)
+	if !slices.Equal(out.dropped, []uint16{3, 4}) || out.late > 0 {
+		t.Errorf("the keys of %v are removed, want 3 and 4; %d log lines", out.dropped, out.late)
 	}
 	tick(s, TickMs)
 	if len(out.dropped) != 2 {
@@ -116,7 +129,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestReplicaDoesNotAnswer (state.L2): the keys go after two node timeouts, and at once if the replica has failed.
+// TestReplicaDoesNotAnswer (state.L2): the keys go after two node timeouts, and at once if the replica has failed. The
+// log says so.
 func TestReplicaDoesNotAnswer(t *testing.T) {
 	s, out, _, d := leaving(t)
 	tick(s, 2*s.Terms.NodeTimeout-1)
@@ -124,13 +138,13 @@ func TestReplicaDoesNotAnswer(t *testing.T) {
 		t.Fatalf("the keys of %v are removed before two node timeouts", out.dropped)
 	}
 	tick(s, 1)
-	if !slices.Equal(out.dropped, []uint16{3, 4}) {
-		t.Errorf("after two node timeouts the keys of %v are removed", out.dropped)
+	if !slices.Equal(out.dropped, []uint16{3, 4}) || out.late != 1 {
+		t.Errorf("after two node timeouts the keys of %v are removed, with %d log lines", out.dropped, out.late)
 	}
 	s, out, _, d = leaving(t)
 	d.Flags |= bus.Failed
-	if tick(s, TickMs); !slices.Equal(out.dropped, []uint16{3, 4}) {
-		t.Errorf("the replica has failed: the keys of %v are removed", out.dropped)
+	if tick(s, TickMs); !slices.Equal(out.dropped, []uint16{3, 4}) || out.late != 1 {
+		t.Errorf("the replica has failed: the keys of %v are removed, with %d log lines", out.dropped, out.late)
 	}
 }
 
@@ -298,5 +312,21 @@ func TestReturnIsOnDiskBeforeItsReply(t *testing.T) {
 	before := s.critical
 	if err := s.Importing(3, idB); err != nil || s.critical == before {
 		t.Errorf("IMPORTING: %v, and %d saves come before the reply", err, s.critical-before)
+	}
+}
+
+// TestPrimaryHearsAtOnce (state.L1): a node that becomes a replica tells its new primary. The primary would not wait
+// for an unknown replica.
+func TestPrimaryHearsAtOnce(t *testing.T) {
+	s, out, _, d := leaving(t)
+	s.lost = bus.Bitmap{}
+	s.me.slots, s.me.NumSlots = bus.Bitmap{}, 0
+	d.Flags, d.Primary = bus.Primary, nil
+	out.sent = [bus.Types]int{}
+	if err := s.Replicate(idD, true); err != nil {
+		t.Fatal(err)
+	}
+	if out.sent[bus.Pong] != 1 || out.last.Primary != idD {
+		t.Errorf("%d pongs for the new primary, the last one of a replica of %q", out.sent[bus.Pong], out.last.Primary)
 	}
 }

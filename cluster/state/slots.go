@@ -203,6 +203,9 @@ func (s *State) setPrimary(n *Node) {
 	s.endElection()
 	s.follow(n, false)
 	s.resetManual()
+	if n.Link != nil && n.Link.ready {
+		s.ping(n.Link, bus.Pong) // n waits for its replicas before it removes keys (state.L1)
+	}
 }
 
 // follow makes the core replicate from n. same means that the core followed n before, at another address.
