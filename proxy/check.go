@@ -83,7 +83,7 @@ func (k *check) begin() {
 	k.goOn()
 }
 
-// A place is that of a check in the queue of a shard.
+// A place is a check's place in a shard's queue.
 type place struct {
 	k     *check
 	round int
