@@ -89,7 +89,7 @@ func TestFailoverOverTLS(t *testing.T) {
 	var sentinels []watched
 	for _, kind := range []string{testkit.Ours, testkit.Ours, testkit.Redis70} {
 		lines := []string{fmt.Sprintf("sentinel monitor m 127.0.0.1 %d 2", primary),
-			"sentinel down-after-milliseconds m 1000"}
+			fmt.Sprint("sentinel down-after-milliseconds m ", calmMs), "sentinel failover-timeout m 10000"}
 		words := certificates.Following(testkit.FreePort(t))
 		for i := 0; i < len(words); i += 2 {
 			lines = append(lines, strings.TrimPrefix(words[i], "--")+" "+words[i+1])
@@ -97,11 +97,9 @@ func TestFailoverOverTLS(t *testing.T) {
 		sentinels = append(sentinels, sentinel(t, kind, lines...))
 	}
 	for _, s := range sentinels {
-		testkit.Until(t, patience, "a Sentinel to know all", func() error {
-			m := fields(s.Do("SENTINEL", "MASTER", "m"))
-			return testkit.Equal(m["num-other-sentinels"]+" "+m["num-slaves"], "2 1")
-		})
+		testkit.Until(t, patience, "a Sentinel to see all well", func() error { return s.whyNotWell(1, 2) })
 	}
+	group{sentinels: sentinels}.downAfter(alertMs)
 	old.Kill()
 	for _, s := range sentinels {
 		testkit.Until(t, patience, "all to name the replica", func() error {

@@ -121,6 +121,7 @@ func (s *site) play(rounds int, choose func(round int) harm) *record {
 		old := s.primary()
 		h := choose(round)
 		began := time.Now()
+		s.downAfter(alertMs)
 		stopped := h.does(s, old)
 		if h.switches {
 			testkit.Until(s.t, patience, h.name+": another primary", func() error {
@@ -142,6 +143,7 @@ func (s *site) play(rounds int, choose func(round int) harm) *record {
 		healed := time.Now()
 		testkit.Until(s.t, bound, fmt.Sprintf("round %d, %s: all to agree", round, h.name), s.whyNotAgreed)
 		took := time.Since(healed)
+		s.downAfter(calmMs)
 		r.toAgree = append(r.toAgree, took)
 		r.count = s.check()
 		if s.t.Failed() {

@@ -27,7 +27,7 @@ type site struct {
 	logs      map[*testkit.Server]*journal
 }
 
-const downAfterMs, failoverTimeoutMs = 1000, 4000
+const failoverTimeoutMs = 4000
 
 // newSite starts servers and Sentinels. Those whose element is true are Redis's. It waits until each Sentinel knows all
 // of them.
@@ -54,7 +54,7 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 		file, socket := dir+"/sentinel.conf", dir+"/s"
 		lines := fmt.Sprintf("port 26379\nbind %s\nprotected-mode no\nunixsocket %s\ndir %s\n"+
 			"sentinel monitor m %s 6379 %d\nsentinel down-after-milliseconds m %d\nsentinel failover-timeout m %d\n",
-			h.IP, socket, dir, hosts[0].IP, len(sentinels)/2+1, downAfterMs, failoverTimeoutMs)
+			h.IP, socket, dir, hosts[0].IP, len(sentinels)/2+1, calmMs, failoverTimeoutMs)
 		if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -67,6 +67,9 @@ func newSite(t *testing.T, rng *rand.Rand, servers, sentinels []bool) *site {
 	testkit.Until(t, patience, "all to know each other", s.whyNotReady)
 	return s
 }
+
+// downAfter sets how long a server is silent before the Sentinels see it down. All of them must run.
+func (s *site) downAfter(ms int) { group{sentinels: s.sentinels}.downAfter(ms) }
 
 // majority returns the number of votes that elect a Sentinel.
 func (s *site) majority() int { return len(s.sentinels)/2 + 1 }
