@@ -36,12 +36,20 @@ func (p *pace) rest(owed time.Duration, crowded bool) time.Duration {
 		runtime.Gosched()
 		return owed
 	}
-	turns := p.turns.Load()
-	if p.seen.Swap(turns) != turns && !crowded {
-		time.Sleep(min(owed, maxRest))
+	if d := p.due(owed, crowded); d > 0 {
+		time.Sleep(d)
 		return 0
 	}
 	runtime.Gosched()
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	return 0
+}
+
+// due returns how long a rest is. It is 0 if a reclaimer must only yield to the kernel.
+func (p *pace) due(owed time.Duration, crowded bool) time.Duration {
+	turns := p.turns.Load()
+	if p.seen.Swap(turns) == turns || crowded {
+		return 0
+	}
+	return min(owed, maxRest)
 }

@@ -154,25 +154,29 @@ func TestClose(t *testing.T) {
 // While turns run, a reclaimer rests about as long as it works, and never longer than maxRest (lazyfree.P1).
 func TestPace(t *testing.T) {
 	var p pace
-	rest := func(spent time.Duration, crowded bool) time.Duration {
-		begin := time.Now()
-		p.rest(spent, crowded)
-		return time.Since(begin)
+	for _, c := range []struct {
+		what    string
+		turn    bool
+		worked  time.Duration
+		crowded bool
+		want    time.Duration
+	}{
+		{"a busy core", true, time.Millisecond, false, time.Millisecond},
+		{"a busy core after long work", true, time.Hour, false, maxRest},
+		{"jobs piling up", true, 500 * time.Millisecond, true, 0},
+		{"an idle core", false, 500 * time.Millisecond, false, 0},
+	} {
+		if c.turn {
+			p.turn()
+		}
+		if d := p.due(c.worked, c.crowded); d != c.want {
+			t.Errorf("lazyfree.P1: the rest with %s is %v, want %v", c.what, d, c.want)
+		}
 	}
 	p.turn()
-	if d := rest(time.Millisecond, false); d < time.Millisecond {
-		t.Errorf("rested %v after 1 ms next to a busy core", d)
-	}
-	p.turn()
-	if d := rest(time.Hour, false); d > time.Second {
-		t.Errorf("lazyfree.P1: rested %v", d)
-	}
-	p.turn()
-	if d := rest(500*time.Millisecond, true); d > 400*time.Millisecond {
-		t.Errorf("rested %v with jobs piling up", d)
-	}
-	if d := rest(500*time.Millisecond, false); d > 400*time.Millisecond {
-		t.Errorf("rested %v next to an idle core", d)
+	begin := time.Now()
+	if owed := p.rest(time.Millisecond, false); owed != 0 || time.Since(begin) < time.Millisecond {
+		t.Errorf("rested %v after 1 ms, and %v is owed", time.Since(begin), owed)
 	}
 }
 
