@@ -229,8 +229,7 @@ func TestSignalDuringScript(t *testing.T) {
 	s := testkit.Start(t, "--save", "3600 1", "--busy-reply-threshold", "1")
 	s.Do("SET", "k", "v")
 	busy := s.Dial()
-	busy.Send("EVAL", "redis.call('SET', 'a', 1) local t = os.clock() repeat until os.clock() - t > 1 redis.call('SET', "+
-		"'b', 2)", 0)
+	busy.Send("EVAL", "redis.call('SET', 'a', 1) repeat "+testkit.UntilReleased+"redis.call('SET', 'b', 2)", 0)
 	if err := busy.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -241,6 +240,8 @@ func TestSignalDuringScript(t *testing.T) {
 		return errors.New("PING is answered")
 	})
 	s.Signal(syscall.SIGTERM)
+	s.AwaitLog(testkit.Slowly(10*time.Second), "Received SIGTERM scheduling shutdown...")
+	s.Release()
 	if code := s.Wait(testkit.Slowly(20 * time.Second)); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -1,5 +1,7 @@
 package testkit
 
+import "spindle/protocol/respclient"
+
 // crowd is the number of connected clients that ends the loop of UntilReleased.
 const crowd = 40
 
@@ -8,10 +10,12 @@ const crowd = 40
 // reads, but INFO shows it how many clients are connected.
 const UntilReleased = `until tonumber(string.match(redis.call('INFO', 'clients'), 'connected_clients:(%d+)')) >= 40 `
 
-// Release ends the loop of the script that the server runs. The test's other clients must be fewer than crowd.
+// Release ends the loop of the script that the server runs. The test's other clients must be fewer than crowd. If the
+// server ends with the script, the last connections fail.
 func (s *Server) Release() {
-	s.t.Helper()
 	for range crowd {
-		s.Dial()
+		if c, err := respclient.Dial(s.Addr); err == nil {
+			s.t.Cleanup(func() { c.Close() })
+		}
 	}
 }
