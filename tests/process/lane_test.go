@@ -51,9 +51,18 @@ func quickly(t *testing.T, c *respclient.Client, args ...any) respclient.Value {
 	return v
 }
 
-// occupy sends a command that holds the turn, and waits until the turn is held.
+// occupy sends a command that holds the turn, and waits until the turn is held. Then PING is not answered within ten
+// times the longest time before. A fixed time would be too short for a busy host. The shortest command lasts 2 s.
 func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	t.Helper()
+	limit := 50 * time.Millisecond
+	for range 5 {
+		began := time.Now()
+		c := s.Dial()
+		c.Must("PING")
+		c.Close()
+		limit = min(max(limit, 10*time.Since(began)), 400*time.Millisecond)
+	}
 	c := s.Dial()
 	c.Send(args...)
 	if err := c.Flush(); err != nil {
@@ -62,7 +71,7 @@ func occupy(t *testing.T, s *testkit.Server, args ...any) *respclient.Client {
 	testkit.Until(t, testkit.Slowly(10*time.Second), "the turn is held", func() error {
 		other := s.Dial()
 		defer other.Close()
-		other.SetTimeout(50 * time.Millisecond)
+		other.SetTimeout(limit)
 		if v, err := other.Do("PING"); err == nil && v.Err() == nil {
 			return errors.New("PING is answered")
 		}
