@@ -156,7 +156,7 @@ func TestCancel(t *testing.T) {
 	began := time.Now()
 	time.AfterFunc(20*time.Millisecond, func() { cancel(ErrAborted) })
 	_, err := WriteTo(ctx, io.Discard, s, Options{Delay: 10_000_000})
-	if !errors.Is(err, ErrAborted) || time.Since(began) > 5*time.Second {
+	if !errors.Is(err, ErrAborted) || time.Since(began) > time.Minute { // it would take hours
 		t.Fatalf("%v after %v", err, time.Since(began))
 	}
 }

@@ -61,7 +61,7 @@ func TestManyStarsAreNotExponential(t *testing.T) {
 	if Match([]byte(strings.Repeat("a*", 1000)+"b"), bytes.Repeat([]byte{'a'}, 10000)) {
 		t.Error("matched")
 	}
-	if took := time.Since(begin); took > 2*time.Second {
+	if took := time.Since(begin); took > time.Minute { // exponential time would be ages
 		t.Errorf("took %v", took)
 	}
 }

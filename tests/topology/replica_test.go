@@ -106,7 +106,7 @@ func TestSlowReplica(t *testing.T) {
 			longest = max(longest, time.Since(began))
 		}
 	}
-	if longest > testkit.Slowly(5*time.Second) { // includes a busy host's stalls
+	if longest > testkit.Slowly(30*time.Second) { // a busy host stalls for seconds, and the slow replica never reads
 		t.Errorf("a SET took %v", longest)
 	}
 	if n := s.InfoInt("stats", "client_output_buffer_limit_disconnections"); n != 1 {

@@ -89,10 +89,10 @@ func TestAllocs(t *testing.T) {
 // TestCutIsShort cuts some millions of elements off each end of a list of ten million. Each cut takes well under 100
 // µs.
 func TestCutIsShort(t *testing.T) {
-	const n = 80_000 // leaves
+	const n, limit = 80_000, 500 * time.Microsecond // n: leaves
 	for _, view := range []bool{false, true} {
 		best := time.Hour
-		for range 3 {
+		for try := 0; try < 3 || try < 20 && best > limit; try++ { // other work on the host lengthens some of them
 			h := newHeap(t)
 			tree := OpenBlocks(h, testKind, State{}, false)
 			var p Path
@@ -113,7 +113,7 @@ func TestCutIsShort(t *testing.T) {
 			}
 		}
 		t.Logf("view=%t: %v for two cuts", view, best)
-		if best > 500*time.Microsecond { // wall time, on a machine that others use
+		if best > limit {
 			t.Errorf("view=%t: two cuts took %v", view, best)
 		}
 	}

@@ -69,9 +69,13 @@ func TestForgettingDoesNotSearch(t *testing.T) {
 	}
 	core.Do(first, words...)
 	alone := timed(first)
-	core.Do(first, words...)
-	core.Do(second, words...)
-	if shared, limit := timed(first), 20*alone+50*time.Millisecond; shared > limit {
+	shared, limit := time.Hour, 20*alone+50*time.Millisecond
+	for tries := 0; tries < 10 && shared > limit; tries++ { // other work on the host lengthens some of them
+		core.Do(first, words...)
+		core.Do(second, words...)
+		shared = timed(first)
+	}
+	if shared > limit {
 		t.Errorf("%d keys: %v alone, %v beside another client, want at most %v", n, alone, shared, limit)
 	}
 }
