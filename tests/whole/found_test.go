@@ -185,7 +185,7 @@ func TestFailoverDuringRestore(t *testing.T) {
 	for try := range 3 {
 		key := "big:" + strconv.Itoa(try)
 		big := sent(s, "RESTORE", key, 0, text)
-		testkit.Until(t, testkit.Slowly(10*time.Second), "RESTORE is at work", func() error {
+		testkit.Until(t, testkit.Slowly(time.Minute), "RESTORE is at work", func() error {
 			if list := s.Do("CLIENT", "LIST").Text; !strings.Contains(list, "cmd=restore") {
 				return fmt.Errorf("%s", list)
 			}
@@ -193,8 +193,9 @@ func TestFailoverDuringRestore(t *testing.T) {
 		})
 		s.Do("FAILOVER")
 		stored := big.answer(t).Text == "OK"
-		r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "master")
-		s.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "role", "slave")
+		// Both servers store the value first, which needs about a second of CPU time.
+		r.AwaitInfo(testkit.Slowly(time.Minute), "replication", "role", "master")
+		s.AwaitInfo(testkit.Slowly(time.Minute), "replication", "role", "slave")
 		s, r = r, s
 		alike(t, s, r)
 		if n := s.Do("EXISTS", key).Int; stored && n == 0 {
