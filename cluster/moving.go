@@ -86,8 +86,12 @@ func (c *Cluster) Claim(list []uint16, from string, epoch uint64, untilMs int64,
 	return claims
 }
 
-// Reclaim raises this node's epoch above that of any earlier claim to its slots. Between only.
-func (c *Cluster) Reclaim() { c.with(func(s *state.State) { s.Reclaim() }) }
+// Reclaim raises this node's epoch above that of any earlier claim to slots, when a majority of primaries knows no new
+// owner of them. done is called in a turn, while no unit is open, when the epoch is raised or a slot is lost. Between
+// only.
+func (c *Cluster) Reclaim(list []uint16, done func()) {
+	c.with(func(s *state.State) { s.Reclaim(list, done) })
+}
 
 // Saved reports whether all decisions so far are on disk. If they are not, done is called once they are, on any
 // goroutine.

@@ -47,8 +47,10 @@ type Cluster interface {
 	Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool
 	// Saved reports whether all claims are on disk. If not, done is called when they are, by any goroutine.
 	Saved(done func()) bool
-	// Reclaim raises this node's epoch, so that its claim to its slots beats one that was made before. Between only.
-	Reclaim()
+	// Reclaim raises this node's epoch, so that its claim to slots beats one that was made before. It first asks a
+	// majority of primaries for a new owner of the slots. done is called in a turn, while no unit is open, when the epoch
+	// is raised, or this node has lost a slot. Between only.
+	Reclaim(list []uint16, done func())
 }
 
 // Parts connect a Mover to its server.
@@ -141,7 +143,9 @@ type job struct {
 	acks    int    // replicas that clients may wait for at most, as the target knows (slotmove.T6)
 	pausing bool   // tryPause waits for the end of a unit
 	unlatch func() // nil: clients are not held
-	untilMs int64  // steady, when they are let go
+	untilMs int64  // steady, when they are let go, or after a grant: when this node begins to reclaim the slots
+
+	reclaiming, reclaimed bool // it keeps the slots: it has begun to reclaim them, or it has ended that (slotmove.S4)
 }
 
 // A state is where a job is.
@@ -266,8 +270,10 @@ func (m *Mover) end(j *job, s state, message string) {
 	}
 	j.message = message
 	if j.export {
-		if j.state == exportGranted && s != success && !m.parts.Space.Replica && m.owner(j.list) == m.parts.Cluster.Me() {
-			m.reclaim(j)
+		if j.state == exportGranted && s != success && !j.reclaimed && !m.parts.Space.Replica &&
+			m.owner(j.list) == m.parts.Cluster.Me() {
+			m.giveUp(j)
+			return
 		}
 		m.letGo(j)
 	}

@@ -1,6 +1,7 @@
 package slotmove
 
 import (
+	"cmp"
 	"time"
 
 	"spindle/protocol"
@@ -16,10 +17,13 @@ import (
 // that admits them afterwards.
 // slotmove.S2. Before the grant the source may give up, and continues as before. After it, it waits for the claim or
 // for the end of the hold, and an operator cannot cancel the move. If it has to give up, it raises its epoch first, so
-// that a claim which comes later does not win.
+// that a claim which it has not heard of does not win.
 // slotmove.S3. This node grants nothing while its writes are held for a failover, nor as a replica. Another node may
 // serve the slots already, and the target's claim would win. After a grant it holds no writes for a failover until the
 // job is over.
+// slotmove.S4. The epoch is raised only when a majority of primaries knows no new owner of the slots (state.T5). A
+// replica of this node may have been elected. Until then the move's state is failover-granted, and clients are held. If
+// the cluster is down for this node, or another node has the slots, clients hear so at once.
 
 // grantedFor is how long clients are held at least after the grant.
 const grantedFor = 2 * time.Second
@@ -101,17 +105,34 @@ func (m *Mover) tryPause(j *job) {
 	})
 }
 
-// reclaim keeps the slots of a move that was granted (slotmove.S2). Clients are held until the greater epoch is on
-// disk. If this node died before that, its writes would be lost to the target's claim.
+// giveUp ends the wait for the target of a move that was granted. A claim may be on its way: this node reclaims the
+// slots after it (slotmove.S2).
+func (m *Mover) giveUp(j *job) {
+	m.hangUp(j)
+	j.untilMs = min(j.untilMs, m.core.SteadyMs()+grantedFor.Milliseconds())
+}
+
+// reclaim keeps the slots of a move that was granted, if it may (slotmove.S4).
 func (m *Mover) reclaim(j *job) {
-	unlatch := j.unlatch
-	j.unlatch, j.pausedMs = nil, m.core.SteadyMs()-j.beganMs
-	m.core.Between(func() {
-		m.parts.Cluster.Reclaim()
-		if m.parts.Cluster.Saved(func() { go m.core.DoBetween(unlatch) }) {
-			unlatch()
-		}
-	})
+	j.reclaiming = true
+	m.hangUp(j)
+	m.core.Between(func() { m.parts.Cluster.Reclaim(j.list, func() { m.reclaimEnds(j) }) })
+}
+
+// reclaimEnds ends a move whose slots this node has kept or lost. Clients are held until the greater epoch is on disk.
+// If this node died before that, its writes would be lost to the target's claim.
+func (m *Mover) reclaimEnds(j *job) {
+	switch m.noteRole(); {
+	case !j.running(): // the slots have another owner
+	case m.owner(j.list) != m.parts.Cluster.Me():
+		m.movedExport(j)
+	case m.parts.Cluster.Saved(func() { go m.core.DoBetween(func() { m.reclaimEnds(j) }) }):
+		m.log.Warning("During slot migration %s, the new owner did not broadcast ownership in time. This node continues "+
+			"with a greater epoch.", j.what)
+		j.reclaimed = true
+		m.end(j, failed, cmp.Or(j.message,
+			"Unpaused before migration completed (migration may have succeeded with lost writes)"))
+	}
 }
 
 // letGo ends what an export has of this server: its held clients, its part of the stream, its connection.
@@ -121,6 +142,11 @@ func (m *Mover) letGo(j *job) {
 		j.pausedMs = m.core.SteadyMs() - j.beganMs
 		unlatch()
 	}
+	m.hangUp(j)
+}
+
+// hangUp ends an export's part of the stream, and its connection.
+func (m *Mover) hangUp(j *job) {
 	if w := j.wire; w != nil {
 		j.wire = nil
 		w.close()
@@ -130,7 +156,7 @@ func (m *Mover) letGo(j *job) {
 
 // lost ends an export whose connection is gone. After the grant the target may have taken over.
 func (m *Mover) lost(j *job) {
-	if !j.running() {
+	if !j.running() || j.wire == nil {
 		return
 	}
 	m.log.Notice("Slot migration %s connection lost", j.what)
@@ -146,10 +172,8 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 	case j.state == exportPaused && nowMs > j.untilMs:
 		m.log.Warning("Slot migration %s timed out during slot failover.", j.what)
 		m.end(j, failed, "Timed out before streaming completed")
-	case j.state == exportGranted && nowMs > j.untilMs:
-		m.log.Warning("Write loss risk! During slot migration %s, new owner did not broadcast ownership before we unpaused "+
-			"ourselves. This node continues with a greater epoch.", j.what)
-		m.end(j, failed, "Unpaused before migration completed (migration may have succeeded with lost writes)")
+	case j.state == exportGranted && nowMs > j.untilMs && !j.reclaiming:
+		m.reclaim(j)
 	case j.state == exportGranted:
 	case j.state >= exportWaitSnapshot && nowMs-j.heardMs > m.parts.Patience().Milliseconds():
 		m.log.Warning("Timing out slot migration %s after not receiving ack for too long", j.what)
@@ -174,6 +198,10 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 func (m *Mover) movedExport(j *job) {
 	switch m.owner(j.list) {
 	case m.parts.Cluster.Me():
+		if unlatch := j.unlatch; unlatch != nil && j.state == exportGranted { // they ask again: the cluster may be down
+			j.unlatch = m.core.LatchSlots(j.list)
+			unlatch()
+		}
 	case j.target:
 		m.log.Notice("Slot migration %s slots are now owned by target node.", j.what)
 		m.end(j, success, "")

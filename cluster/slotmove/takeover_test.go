@@ -73,6 +73,7 @@ type cluster struct {
 	me, other *slots.Node
 	epoch     uint64 // of other
 	done      func() // a claim is decided
+	kept      func() // a reclaim is decided
 	saved     func() // it waits for the disk
 	onDisk    bool
 	left      []uint16
@@ -109,7 +110,7 @@ func (c *cluster) Manual() (away, here bool)               { return false, c.her
 func (c *cluster) Leftovers() []uint16                     { return c.left }
 func (c *cluster) Leaving() bool                           { return c.leaving }
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
-func (c *cluster) Reclaim()                                {}
+func (c *cluster) Reclaim(_ []uint16, done func())         { c.kept = done }
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
 func (c *cluster) Claim(list []uint16, _ string, epoch uint64, _ int64, done func()) bool {
 	if epoch != c.epoch {

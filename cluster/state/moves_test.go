@@ -19,6 +19,7 @@ import (
 type grant struct {
 	list    []uint16
 	untilMs int64 // then it gives up
+	ends    bool  // it reclaims the slots
 }
 
 // grantedMs is how long the source waits for the claim. claimMs is how old the target's request may be when it claims.
@@ -59,7 +60,7 @@ func (w *simulation) move(from, to *host) {
 				return
 			}
 		}
-		from.granted = &grant{list, w.net.Now() + grantedMs}
+		from.granted = &grant{list: list, untilMs: w.net.Now() + grantedMs}
 		w.send(from, to, func() {
 			s := to.s
 			done := func() {
@@ -69,6 +70,7 @@ func (w *simulation) move(from, to *host) {
 					stands = stands && s.owners[slot] == s.me
 				}
 				if stands {
+					to.leads = true
 					w.stood++
 				} else {
 					w.fell++
@@ -92,9 +94,57 @@ func (h *host) tickGrant() {
 			return
 		}
 	}
-	if h.w.net.Now() > h.granted.untilMs {
+	g := h.granted
+	if h.w.net.Now() <= g.untilMs || g.ends {
+		return
+	}
+	g.ends = true
+	kept := func() {
+		if h.granted != g {
+			return
+		}
 		h.granted = nil
-		h.use(func() { h.s.Reclaim() })
+		if h.s.owners[g.list[0]] != h.s.me {
+			return
+		}
+		if o := h.heir(); o != nil {
+			h.w.fail("host %d reclaims slots that host %d serves", h.at, o.at)
+		}
+		h.kept = h.s.me.Epoch
+		h.w.reclaimed++
+	}
+	h.use(func() {
+		if h.s.Reclaim(g.list, kept); h.w.bug == rash {
+			h.s.me.Epoch = h.s.reclaims[0].epoch
+			h.s.reclaims = nil
+			h.s.pongAll(false)
+			kept()
+		}
+	})
+}
+
+// heir returns a host that has won slots of this host by an election or a move, and has a lower epoch.
+func (h *host) heir() *host {
+	for _, o := range h.w.hosts {
+		if o == h || !o.Up() || o.s.IsReplica() || !o.s.OK() || !o.leads || o.s.me.Epoch >= h.s.me.Epoch {
+			continue
+		}
+		for slot, owner := range h.s.owners {
+			if owner == h.s.me && o.s.owners[slot] == o.s.me && !o.s.unsure(slot) {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// checkHeir fails if a host that has won an election will lose its slots to a source that has reclaimed them.
+func (h *host) checkHeir() {
+	for _, o := range h.w.hosts {
+		if o.Up() && o.kept != 0 && o.kept == o.s.me.Epoch && !o.s.IsReplica() && o.heir() == h {
+			h.w.fail("host %d wins an election with epoch %d, but host %d has reclaimed the slots with %d", h.at,
+				h.s.me.Epoch, o.at, o.kept)
+		}
 	}
 }
 
@@ -155,6 +205,87 @@ func handingOver(seed uint64, trace func(string, ...any)) *simulation {
 	}
 	w.heal()
 	return w
+}
+
+// cutOff plays a cluster like that of handingOver. The source of each move stops, or is cut off, when it has granted
+// the hand-over. The target may crash, too.
+func cutOff(seed uint64, bug bug) *simulation {
+	const hosts, primaries = 10, 5
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+	w.moves, w.bug = true, bug
+	w.run(2500)
+	for range 8 {
+		var leaders []*host
+		for _, h := range w.hosts {
+			if h.s.me.NumSlots > 0 && !h.s.IsReplica() {
+				leaders = append(leaders, h)
+			}
+		}
+		w.rng.Shuffle(len(leaders), func(i, j int) { leaders[i], leaders[j] = leaders[j], leaders[i] })
+		from, to := leaders[0], leaders[1]
+		w.move(from, to)
+		for until := w.net.Now() + 100; from.granted == nil && w.net.Now() < until; {
+			w.net.Run(w.net.Now() + 1)
+		}
+		slow := w.hosts[w.rng.IntN(hosts)]
+		slow.LagMs = w.rng.Int64N(300)
+		lasts := w.rng.Int64N(6 * simulationTimeout)
+		group := make([]bool, hosts)
+		group[from.at] = true
+		switch w.rng.IntN(3) {
+		case 0:
+			from.Pause()
+			w.net.After(lasts, from.Resume)
+			clear(group)
+		case 1:
+			to.crash()
+			w.net.After(w.rng.Int64N(6*simulationTimeout), to.boot)
+		}
+		w.cut(group, true)
+		w.net.After(lasts, func() { w.cut(group, false) })
+		w.run(3*simulationTimeout + w.rng.Int64N(5*simulationTimeout))
+		w.heal()
+		w.until(wellMs, func() string { return cmp.Or(w.disagreement(), w.unwell()) })
+	}
+	return w
+}
+
+// TestReclaimSparesHeirs (state.T5): the source of a move is cut off, or stops, after it has granted the hand-over.
+// Others take over its slots meanwhile. It does not take them back.
+func TestReclaimSparesHeirs(t *testing.T) {
+	seeds := uint64(40)
+	if invariant.Enabled {
+		seeds = 10
+	}
+	if n, err := strconv.ParseUint(os.Getenv("SPINDLE_CLUSTER_SEEDS"), 10, 32); err == nil && n > 0 {
+		seeds = n
+	}
+	var mu sync.Mutex
+	var players sync.WaitGroup
+	var next atomic.Uint64
+	reclaimed, elections := 0, 0
+	for range runtime.GOMAXPROCS(0) {
+		players.Go(func() {
+			for seed := next.Add(1) - 1; seed < seeds; seed = next.Add(1) - 1 {
+				w := cutOff(seed, noBug)
+				wrong := func() string { return cmp.Or(w.disagreement(), w.unwell()) }
+				if took := w.until(agreedMs+wellMs, wrong); took < 0 {
+					t.Errorf("seed %d: %d ms after healing:\n%s", seed, agreedMs+wellMs, wrong())
+				}
+				if w.wrong != "" {
+					t.Errorf("seed %d: %s", seed, w.wrong)
+				}
+				mu.Lock()
+				reclaimed, elections = reclaimed+w.reclaimed, elections+w.elections
+				mu.Unlock()
+			}
+		})
+	}
+	players.Wait()
+	t.Logf("%d seeds: %d times slots were kept, %d failovers", seeds, reclaimed, elections)
+	if reclaimed < int(seeds)/2 || elections < int(seeds) {
+		t.Error("too little has happened")
+	}
 }
 
 // TestMovedSlotsHaveOneOwner (state.C3): slots move as a whole while replicas take over, hosts fail and messages are

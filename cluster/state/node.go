@@ -25,7 +25,7 @@ type Node struct {
 	told, heard         uint64 // attempts of this node to take over: see state.Q2
 	heardMs             int64  // when the answer came that heard is of
 	pinged, ponged      uint64 // pings on Link, and their answers
-	claimPing           uint64 // the ping that has told it of this node's latest claim; 0: none has (state.T3)
+	claimPing           uint64 // the ping that has told it of the latest claim or reclaim; 0: none has
 	lossPing            uint64 // the ping that asks whether it knows all lost slots; 0: none does
 	knowsLoss           bool   // it does
 	toldFailedMs        int64  // when the last FAIL message about it came; 0: never

@@ -173,19 +173,6 @@ func (s *State) Bind(slot int, id string) error {
 	return nil
 }
 
-// reclaimBy is by how much Reclaim raises the epoch. The other node of a move has raised its own with each claim since
-// (state.T3), in seconds at most: those are fewer claims.
-const reclaimBy = 1 << 20
-
-// Reclaim raises this node's epoch above that of any earlier claim to its slots.
-func (s *State) Reclaim() {
-	s.current = s.maxEpoch() + reclaimBy
-	s.me.Epoch = s.current
-	s.log(logging.LevelNotice, "New configEpoch set to %d", s.me.Epoch)
-	s.claimed()
-	s.pongAll(false)
-}
-
 // Manual reports whether an operator moves single slots away from this node, or moves some here.
 func (s *State) Manual() (away, here bool) { return len(s.moving) > 0, len(s.coming) > 0 }
 

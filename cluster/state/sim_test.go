@@ -523,6 +523,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 		"a replica confirms to a failed primary":    {talkative, 90, flapping},
 		"an offset of another history counts":       {assured, 490, flapping},
 		"a primary gives older data at once":        {trusting, 0, losing},
+		"a source reclaims without asking":          {rash, 0, cutOff},
 		"a failover with the old epoch": {sameEpoch, 0,
 			func(seed uint64, b bug) *simulation { return play(t, seed, b, false).w }},
 	} {

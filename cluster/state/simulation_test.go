@@ -35,6 +35,7 @@ type simulation struct {
 
 	requests, elections int // requests for votes, and elections won
 	stood, fell         int // claims of moves that stood, and that have fallen
+	reclaimed           int // how often sources have kept their slots
 	trace               func(format string, args ...any)
 }
 
@@ -50,6 +51,7 @@ const (
 	talkative     // a replica confirms writes to a failed primary
 	assured       // a node takes an offset of another history for its own
 	trusting      // a primary that has started gives its data to replicas at once
+	rash          // the source of a move keeps its slots without asking
 )
 
 type vote struct {
@@ -86,6 +88,8 @@ type host struct {
 	pausedMs int64          // writes are paused until then
 	granted  *grant         // slots that it hands over
 	claiming int            // its claims that are not decided
+	leads    bool           // it has won an election, or slots of a move
+	kept     uint64         // the epoch with which it has reclaimed slots; 0: it has not
 }
 
 // A write is the end of a history.
@@ -274,6 +278,8 @@ func (h *host) use(f func()) {
 	save := h.s.Finish()
 	if replica && !h.s.IsReplica() {
 		h.w.elections++
+		h.leads = true
+		h.checkHeir()
 		if shard := h.at % 3; h.w.acks > 0 && !h.data.has(h.w.kept[shard]) {
 			h.w.fail("host %d takes over at %d without a write that was confirmed at %d", h.at, h.offset,
 				h.w.kept[shard].offset)

@@ -168,7 +168,8 @@ type State struct {
 	leaveBy int64      // when the keys of lost slots are removed at the latest (state.L2); 0: none wait
 	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed or is said to have
 
-	taken []*takeover // claims that the former owners of the slots do not know yet
+	taken    []*takeover // claims that the former owners of the slots do not know yet
+	reclaims []*reclaim  // attempts to keep slots whose new owners have not said so
 
 	following string // "host port" that the core was told to follow; "": none
 
@@ -286,6 +287,9 @@ func (s *State) Finish() *Save {
 	s.hush()
 	if len(s.taken) > 0 {
 		s.settleTaken()
+	}
+	if len(s.reclaims) > 0 {
+		s.settleReclaims()
 	}
 	if s.todo&todoSave == 0 {
 		return nil

@@ -9,13 +9,13 @@ import (
 
 // This file takes slots from another node as a whole, at the end of a move. Both nodes believe for a moment that they
 // own the slots. The former owner serves no client of them meanwhile. But if it does not hear of the claim in time, it
-// gives up, raises its epoch and continues. So the new owner must know that the former owner has not given up before it
-// serves clients.
+// gives up, raises its epoch and continues (reclaim.go). So the new owner must know that the former owner has not given
+// up before it serves clients.
 //
 //	new owner                                former owner
 //	Claim: epoch 7, clients are held
-//	saved             ── pong, ping ──▶      accepts and saves, or has epoch 22 already
-//	                  ◀────── pong ───       without the slots: the claim stands. With epoch 22: it falls.
+//	saved             ── pong, ping ──▶      accepts and saves, or has epoch 1048583 already
+//	                  ◀────── pong ───       without the slots: the claim stands. With that epoch: it falls.
 //	clients go on
 //
 // state.T1. A claim stands when a heartbeat of the former owner does not claim any of the slots. It also stands when
@@ -41,14 +41,15 @@ type takeover struct {
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It gives this node
 // a new, greatest epoch. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
-// changes nothing and returns false. The same holds if a replica of this node has just asked for votes (state.T4). done
-// becomes an errand when the claim stands or has fallen. Owner tells which.
+// changes nothing and returns false. The same holds if a replica of this node has just asked for votes (state.T4), or
+// this node reclaims slots (state.T5). done becomes an errand when the claim stands or has fallen. Owner tells which.
 //
 // untilMs is before the time when from gives up. A process may stand still between two statements: afterwards this node
 // may have heard from other nodes which epoch from has taken then. A claim made now would beat it.
 func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool {
 	n := s.byID[from]
-	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs || s.now < s.rivalMs {
+	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs || s.now < s.rivalMs ||
+		len(s.reclaims) > 0 {
 		return false
 	}
 	for _, slot := range list {
@@ -67,16 +68,21 @@ func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, d
 	s.taken = append(s.taken, t)
 	s.claimed()
 	s.pongAll(false)
-	for _, n := range s.nodes {
-		n.claimPing = 0 // the answer to an earlier claim says nothing about this one
-	}
-	if s.tellVoters(); n.claimPing == 0 { // it had no other slots
+	if s.tellAgain(); n.claimPing == 0 { // it had no other slots
 		s.askFormer(t)
 	}
 	return true
 }
 
-// tellVoters pings the primaries that have not been told of the latest claim.
+// tellAgain pings the primaries. The answers to earlier pings say nothing about the latest claim or reclaim.
+func (s *State) tellAgain() {
+	for _, n := range s.nodes {
+		n.claimPing = 0
+	}
+	s.tellVoters()
+}
+
+// tellVoters pings the primaries that have not been told of the latest claim or reclaim.
 func (s *State) tellVoters() {
 	for _, n := range s.nodes {
 		if n != s.me && n.votes() && n.claimPing == 0 && n.Link != nil && n.Link.ready {
@@ -98,11 +104,13 @@ func (s *State) pingAgain(n *Node) {
 	}
 }
 
-// isHeard is state.T3.
+// isHeard reports whether a majority of primaries has answered the latest pings of tellVoters. With a t, its former
+// owner counts when it has accepted (state.T3).
 func (s *State) isHeard(t *takeover) bool {
 	count := 1 // this node
 	for _, n := range s.nodes {
-		if n != s.me && n.votes() && (n.claimPing != 0 && n.ponged >= n.claimPing || n == t.from && t.heard) {
+		answered := n.claimPing != 0 && n.ponged >= n.claimPing
+		if n != s.me && n.votes() && (answered || t != nil && n == t.from && t.heard) {
 			count++
 		}
 	}
@@ -132,10 +140,9 @@ func (s *State) unsure(slot int) bool {
 
 // settleTaken ends the claims that stand (state.T1, state.T3) or have fallen (state.T2).
 func (s *State) settleTaken() {
-	silent := min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay)
 	s.taken = slices.DeleteFunc(s.taken, func(t *takeover) bool {
 		n := t.from
-		stands := t.heard || !n.isPrimary() || s.byID[n.ID] != n || n.is(bus.Failed) && s.now-n.failedMs >= silent
+		stands := t.heard || !n.isPrimary() || s.byID[n.ID] != n || n.is(bus.Failed) && s.now-n.failedMs >= s.rejoinDelay()
 		stands = stands && s.isHeard(t)
 		for slot := t.slots.Next(0, true); slot < len(s.owners) && !stands; slot = t.slots.Next(slot+1, true) {
 			if s.owners[slot] != s.me {

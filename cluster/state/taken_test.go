@@ -163,7 +163,16 @@ func TestReclaimBeatsLaterClaims(t *testing.T) {
 			t.Fatal("a later claim was refused")
 		}
 	}
-	former.Reclaim()
+	former.out = &taker{dropper: newDropper(nil)}
+	c := former.byID[idC]
+	c.Link = &Link{Node: c, ready: true}
+	former.Reclaim([]uint16{0}, func() {})
+	for range 2 {
+		answers(former, c)
+		former.At(former.now + former.rejoinDelay())
+		former.Finish()
+	}
+	answers(former, c)
 	b := s.byID[idB]
 	if hears(s, b, former.me.Epoch, "0-5460"); s.owners[0] != b {
 		t.Errorf("epoch %d has not won against %d", former.me.Epoch, s.me.Epoch)

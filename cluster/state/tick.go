@@ -48,7 +48,7 @@ func (s *State) Tick() {
 		me.Primary.IP != "" {
 		s.follow(me.Primary, false)
 	}
-	if len(s.taken) > 0 {
+	if len(s.taken) > 0 || len(s.reclaims) > 0 {
 		s.tellVoters()
 	}
 	for _, t := range s.taken {
@@ -279,6 +279,11 @@ const (
 	minRejoinDelay = 500
 )
 
+// rejoinDelay is how long, in ms, a primary that comes back from a minority serves no client.
+func (s *State) rejoinDelay() int64 {
+	return min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay)
+}
+
 // updateState decides whether this node may serve.
 func (s *State) updateState() {
 	if s.firstUpdate == 0 {
@@ -308,7 +313,7 @@ func (s *State) updateState() {
 	if ok == s.ok {
 		return
 	}
-	if ok && s.me.isPrimary() && s.now-s.minorityMs < min(max(s.Terms.NodeTimeout, minRejoinDelay), maxRejoinDelay) {
+	if ok && s.me.isPrimary() && s.now-s.minorityMs < s.rejoinDelay() {
 		return
 	}
 	s.ok = ok

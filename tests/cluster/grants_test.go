@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,7 +26,7 @@ type taker struct {
 	*respclient.Client
 }
 
-// take makes a node move all its slots but one to the test, which listens in the place of another node.
+// take makes a node move all its slots but the last to the test, which listens in the place of another node.
 func take(t *testing.T, from, to *testkit.Server) *taker {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +39,7 @@ func take(t *testing.T, from, to *testkit.Server) *taker {
 	testkit.Until(t, testkit.Slowly(patience), "the source knows the other port", func() error {
 		return testkit.Equal(strings.Contains(from.Do("CLUSTER", "NODES").Text, fmt.Sprintf(":%d@", port)), true)
 	})
-	from.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, 16382, "NODE", to.Do("CLUSTER", "MYID").Text)
+	from.Do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", 0, lastMoving, "NODE", to.Do("CLUSTER", "MYID").Text)
 	conn, err := in.Accept()
 	if err != nil {
 		t.Fatal(err)
@@ -175,6 +176,49 @@ func TestFlushAfterGrant(t *testing.T) {
 		func() error { return testkit.Equal(moveState(from, "state"), "failed") })
 	if now := ownEpoch(t, from); now <= was+1 {
 		t.Errorf("the epoch was %d, and is %d", was, now)
+	}
+}
+
+// TestSourceStandsStillAfterGrant: the source of a move stops when it has granted the hand-over, and its replica is
+// elected. When the source continues, its hold is over, and it has not heard of the election. It follows its replica,
+// which keeps what it has confirmed meanwhile.
+func TestSourceStandsStillAfterGrant(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "1000"}, testkit.Ours, testkit.Ours,
+		testkit.Ours, testkit.Ours)
+	from, heir := nodes[0], nodes[3]
+	for i, n := range nodes[1:3] { // they vote
+		slot, id := lastMoving+1+i, n.Do("CLUSTER", "MYID").Text
+		from.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
+		n.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
+	}
+	heir.Do("CLUSTER", "REPLICATE", from.Do("CLUSTER", "MYID").Text)
+	synced(t, heir)
+	for _, n := range nodes {
+		testkit.Until(t, testkit.Slowly(patience), "all nodes know the primaries and the replica", func() error {
+			return errors.Join(testkit.Equal(info(n)["cluster_size"], "3"),
+				testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, "slave "), 1))
+		})
+	}
+	take(t, from, nodes[1]).granted()
+	from.Signal(syscall.SIGSTOP)
+	testkit.Until(t, testkit.Slowly(patience), "the replica takes over, and confirms a write", func() error {
+		v, err := heir.Ask("SET", "{1}kept", "v")
+		return errors.Join(err, v.Err())
+	})
+	from.Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(patience), "one of the two follows the other", func() error {
+		if from, heir := is(from, "role", "slave"), is(heir, "role", "slave"); from != nil && heir != nil {
+			return errors.Join(from, heir)
+		}
+		return nil
+	})
+	testkit.Until(t, testkit.Slowly(patience), "the move is over", func() error { return movesOver(from) })
+	if err := errors.Join(is(from, "role", "slave"), role(heir)); err != nil {
+		t.Fatal(err)
+	}
+	if v := heir.Do("GET", "{1}kept"); v.Text != "v" {
+		t.Errorf("the heir has %+v", v)
 	}
 }
 
