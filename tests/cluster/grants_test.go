@@ -26,7 +26,7 @@ type taker struct {
 	*respclient.Client
 }
 
-// take makes a node move all its slots but the last to the test, which listens in the place of another node.
+// take makes a node move the slots up to lastMoving to the test, which listens in the place of another node.
 func take(t *testing.T, from, to *testkit.Server) *taker {
 	t.Helper()
 	in, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,25 +179,34 @@ func TestFlushAfterGrant(t *testing.T) {
 	}
 }
 
+// voters makes a cluster of nodes. The first three are primaries, of which the first has all slots but two.
+func voters(t *testing.T, kinds ...string) (nodes []*testkit.Server) {
+	t.Helper()
+	nodes = owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "1000"}, kinds...)
+	for i, n := range nodes[1:3] {
+		slot, id := lastMoving+2+i, n.Do("CLUSTER", "MYID").Text
+		nodes[0].Do("CLUSTER", "SETSLOT", slot, "NODE", id)
+		n.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
+	}
+	for _, n := range nodes {
+		testkit.Until(t, testkit.Slowly(patience), "all nodes know the primaries",
+			func() error { return testkit.Equal(info(n)["cluster_size"], "3") })
+	}
+	return nodes
+}
+
 // TestSourceStandsStillAfterGrant: the source of a move stops when it has granted the hand-over, and its replica is
 // elected. When the source continues, its hold is over, and it has not heard of the election. It follows its replica,
 // which keeps what it has confirmed meanwhile.
 func TestSourceStandsStillAfterGrant(t *testing.T) {
 	t.Parallel()
-	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "1000"}, testkit.Ours, testkit.Ours,
-		testkit.Ours, testkit.Ours)
+	nodes := voters(t, testkit.Ours, testkit.Ours, testkit.Ours, testkit.Ours)
 	from, heir := nodes[0], nodes[3]
-	for i, n := range nodes[1:3] { // they vote
-		slot, id := lastMoving+1+i, n.Do("CLUSTER", "MYID").Text
-		from.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
-		n.Do("CLUSTER", "SETSLOT", slot, "NODE", id)
-	}
 	heir.Do("CLUSTER", "REPLICATE", from.Do("CLUSTER", "MYID").Text)
 	synced(t, heir)
 	for _, n := range nodes {
-		testkit.Until(t, testkit.Slowly(patience), "all nodes know the primaries and the replica", func() error {
-			return errors.Join(testkit.Equal(info(n)["cluster_size"], "3"),
-				testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, "slave "), 1))
+		testkit.Until(t, testkit.Slowly(patience), "all nodes know the replica", func() error {
+			return testkit.Equal(strings.Count(n.Do("CLUSTER", "NODES").Text, "slave "), 1)
 		})
 	}
 	take(t, from, nodes[1]).granted()
@@ -219,6 +228,42 @@ func TestSourceStandsStillAfterGrant(t *testing.T) {
 	}
 	if v := heir.Do("GET", "{1}kept"); v.Text != "v" {
 		t.Errorf("the heir has %+v", v)
+	}
+}
+
+// TestSourceInAMinorityAfterGrant: the other primaries stop when the source of a move has granted the hand-over. The
+// source does not decide about the slots, and a client of them hears that the cluster is down. When the others
+// continue, the source keeps the slots, and serves clients.
+func TestSourceInAMinorityAfterGrant(t *testing.T) {
+	t.Parallel()
+	nodes := voters(t, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, was := nodes[0], ownEpoch(t, nodes[0])
+	from.Do("CONFIG", "SET", "cluster-manual-failover-timeout", 3000) // the others stop before the hold ends
+	take(t, from, nodes[1]).granted()
+	for _, n := range nodes[1:] {
+		n.Signal(syscall.SIGSTOP)
+	}
+	client := from.Dial()
+	client.SetTimeout(testkit.Slowly(patience))
+	v, err := client.Do("SET", "{1}key", "v")
+	if err != nil || !strings.HasPrefix(v.Text, "CLUSTERDOWN ") {
+		t.Errorf("a client that waits gets %+v, %v", v, err)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the hold ends", func() error {
+		return testkit.Equal(strings.Contains(from.Log(), "Asking the other primaries"), true)
+	})
+	if state, now := moveState(from, "state"), ownEpoch(t, from); state != "failover-granted" || now != was {
+		t.Errorf("in the minority the move is %s, and the epoch is %d", state, now)
+	}
+	for _, n := range nodes[1:] {
+		n.Signal(syscall.SIGCONT)
+	}
+	testkit.Until(t, testkit.Slowly(patience), "the source serves the slots", func() error {
+		v, err := from.Ask("SET", "{1}key", "v")
+		return errors.Join(err, v.Err())
+	})
+	if state, now := moveState(from, "state"), ownEpoch(t, from); state != "failed" || now <= was+1 {
+		t.Errorf("the move is %s, and the epoch is %d", state, now)
 	}
 }
 
