@@ -206,4 +206,17 @@ func exchanged(c *cell) {
 	})
 	c.p, c.r, c.voted = c.r, c.p, time.Now()
 	c.agreed(2 + len(c.more))
+	id := c.id(c.p)
+	c.await("all nodes know the new primary", func() error {
+		for _, s := range c.servers() {
+			v, err := s.Ask("CLUSTER", "REPLICAS", id) // an error if the node knows it as a replica
+			if err == nil {
+				err = v.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.Addr, err)
+			}
+		}
+		return nil
+	})
 }
