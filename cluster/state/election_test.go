@@ -168,9 +168,9 @@ func (d *dropper) Ask(e Errand) {
 	}
 }
 
-// TestPromotedReplicaDropsLostSlots: another node takes slots from this replica's primary. The replica takes over
-// before the primary has removed all keys of them, and removes the rest. Keys that came after the removal stay: they
-// may be of a slot that comes back key by key.
+// TestPromotedReplicaDropsLostSlots: another node takes slots from this replica's primary, which fails. The replica
+// takes over before the primary has removed all keys of them, and removes the rest. Keys that came after the removal
+// stay: they may be of a slot that comes back key by key.
 func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 1 connected\n" +
@@ -197,7 +197,8 @@ func TestPromotedReplicaDropsLostSlots(t *testing.T) {
 	if len(out.dropped) != 0 {
 		t.Fatalf("a replica drops %v", out.dropped)
 	}
-	if err := s.Failover(false, true); err != nil {
+	s.byID[idB].Flags |= bus.Failed // otherwise the removal waits until it knows the loss
+	if err := s.Failover(true, true); err != nil {
 		t.Fatal(err)
 	}
 	s.Finish()

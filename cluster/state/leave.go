@@ -65,10 +65,11 @@ func (s *State) refuseLeaving() error {
 	return errLeaving
 }
 
-// follows reports whether n is a replica that has this node's stream, or will have it soon. After a failover the other
-// replicas still call the old primary theirs.
+// follows reports whether n has this node's stream, or will have it soon. After a failover the other replicas still
+// call the old primary theirs. The old primary, which has no slot left, may follow before it says that it is a replica.
 func (s *State) follows(n *Node) bool {
-	return n.isReplica() && n != s.me && (n.Primary == s.me || n.ShardID == s.me.ShardID)
+	return (n.isReplica() || n.isPrimary() && n.NumSlots == 0) && n != s.me &&
+		(n.Primary == s.me || n.ShardID == s.me.ShardID)
 }
 
 // waitsFor reports whether the removal waits for n.

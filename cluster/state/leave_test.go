@@ -114,6 +114,29 @@ func TestReplicaKnowsBeforeKeysLeave(t *testing.T) {
 	}
 }
 
+// TestOldPrimaryKnowsBeforeKeysLeave: this node has taken over from D, which follows it, but has not said so on the bus
+// yet. D may serve readers of the lost slots. So the keys stay until D answers without these slots.
+func TestOldPrimaryKnowsBeforeKeysLeave(t *testing.T) {
+	s, out, b, d := leaving(t)
+	pongs(s, d, [2]int{10, 10999})
+	out.dropped = nil
+	s.me.removeReplica(d)
+	d.Flags, d.Primary = d.Flags&^bus.Replica|bus.Primary, nil
+	out.keys[11] = 1
+	if hears(s, b, 8, "0-19 11000-16383"); len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed before the old primary knows", out.dropped)
+	}
+	d.Flags, d.Primary = d.Flags&^bus.Primary|bus.Replica, s.me
+	s.me.addReplica(d)
+	if pongs(s, d, [2]int{10, 10999}); len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed while the old primary shows them", out.dropped)
+	}
+	tick(s, TickMs)
+	if pongs(s, d, [2]int{20, 10999}); !slices.Contains(out.dropped, 11) {
+		t.Errorf("the keys of %v are removed, want 11", out.dropped)
+	}
+}
+
 // TestLateAnswer (state.L1): the answer to an earlier ping comes after the loss. It is of a time before the replica
 // knew that this node had got the slots.
 func TestLateAnswer(t *testing.T) {
@@ -171,7 +194,7 @@ func TestMoreSlotsLeave(t *testing.T) {
 }
 
 // TestHeirWaitsForOtherReplicas: this replica takes over before its primary has removed the keys of lost slots. The
-// other replica still calls the old primary its own.
+// other replica still calls the old primary its own. The old primary may follow this node already.
 func TestHeirWaitsForOtherReplicas(t *testing.T) {
 	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
@@ -201,6 +224,10 @@ func TestHeirWaitsForOtherReplicas(t *testing.T) {
 	}
 	tick(s, TickMs)
 	pongs(s, d, [2]int{0, 2}, [2]int{4, 9})
+	if len(out.dropped) > 0 {
+		t.Fatalf("the keys of %v are removed before the old primary knows", out.dropped)
+	}
+	pongs(s, b, [2]int{0, 2}, [2]int{4, 9})
 	if !slices.Equal(out.dropped, []uint16{3}) {
 		t.Errorf("the keys of %v are removed", out.dropped)
 	}
@@ -292,6 +319,7 @@ func TestLossOutlivesFailovers(t *testing.T) {
 	if s.me.Primary != d {
 		t.Fatal("A does not follow D")
 	}
+	d.Flags |= bus.Failed
 	if err := s.Failover(true, true); err != nil {
 		t.Fatal(err)
 	}
