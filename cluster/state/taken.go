@@ -28,8 +28,10 @@ import (
 // an older epoch of its primary, and tells it what that primary has. So each claim has a new epoch.
 // state.T4. A node claims nothing when it has heard one of its replicas ask for votes, until that election is over. The
 // claim would have a greater epoch than the replica. The node would keep all its slots, and the replica stay a primary
-// without any. Writes that the replica had confirmed meanwhile would be lost. A claim that is made before the node
-// hears the replica can have the epoch of the election. Then both are primaries of one shard, until an operator acts.
+// without any. Writes that the replica had confirmed meanwhile would be lost. Nor does it claim anything while a
+// replica takes over with its consent. The replica would be elected with the epoch of the claim, or not at all. A claim
+// that is made before the node hears the replica can have the epoch of the election. Then both are primaries of one
+// shard, until an operator acts.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -41,15 +43,14 @@ type takeover struct {
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It gives this node
 // a new, greatest epoch. If from does not own all of them, its epoch is not the given one, or untilMs has passed, Claim
-// changes nothing and returns false. The same holds if a replica of this node has just asked for votes (state.T4), or
-// this node reclaims slots (state.T5). done becomes an errand when the claim stands or has fallen. Owner tells which.
+// changes nothing and returns false. The same holds if Contested reports true, or this node reclaims slots (state.T5).
+// done becomes an errand when the claim stands or has fallen. Owner tells which.
 //
 // untilMs is before the time when from gives up. A process may stand still between two statements: afterwards this node
 // may have heard from other nodes which epoch from has taken then. A claim made now would beat it.
 func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool {
 	n := s.byID[from]
-	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs || s.now < s.rivalMs ||
-		len(s.reclaims) > 0 {
+	if n == nil || !s.me.isPrimary() || n.Epoch != epoch || s.now > untilMs || s.Contested() || len(s.reclaims) > 0 {
 		return false
 	}
 	for _, slot := range list {
@@ -81,6 +82,9 @@ func (s *State) tellAgain() {
 	}
 	s.tellVoters()
 }
+
+// Contested reports whether a replica of this node may be elected, or takes over with its consent (state.T4).
+func (s *State) Contested() bool { return s.now < s.rivalMs || s.manualEnd != 0 }
 
 // tellVoters pings the primaries that have not been told of the latest claim or reclaim.
 func (s *State) tellVoters() {

@@ -122,6 +122,36 @@ func TestNoClaimDuringAnElection(t *testing.T) {
 	}
 }
 
+// TestNoClaimDuringAManualFailover (state.T4): this node holds its writes, because a replica takes over. The replica
+// may have asked for votes already. A claim now could have the same epoch.
+func TestNoClaimDuringAManualFailover(t *testing.T) {
+	s, r := withReplica(t)
+	s.startHolding(r.Link, r)
+	if s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+		t.Error("the claim was made while a replica takes over")
+	}
+	s.At(s.manualEnd + 1)
+	s.Tick()
+	if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+		t.Error("the claim was refused after the end of the failover")
+	}
+}
+
+// withReplica returns node A, the target of a move from B, with a replica D.
+func withReplica(t *testing.T) (s *State, r *Node) {
+	t.Helper()
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 5461-10999\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n" +
+		idD + " 127.0.0.1:7003@17003 slave " + idA + " 0 0 1 connected\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Terms.ManualTimeout = 5000
+	return s, s.byID[idD]
+}
+
 // TestClaimHasNewEpoch (state.T3): the epoch of this node is the greatest already. A replica that has not heard
 // of the claim knows that epoch. So the claim needs a greater one: otherwise voters would not deny the replica.
 func TestClaimHasNewEpoch(t *testing.T) {
