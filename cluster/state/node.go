@@ -26,6 +26,7 @@ type Node struct {
 	heardMs             int64  // when the answer came that heard is of
 	pinged, ponged      uint64 // pings on Link, and their answers
 	claimPing           uint64 // the ping that has told it of the latest claim or reclaim; 0: none has
+	rivalEpoch          uint64 // of this node's latest claim while it was a replica of this node (state.T6)
 	lossPing            uint64 // the ping that asks whether it knows all lost slots; 0: none does
 	knowsLoss           bool   // it does
 	toldFailedMs        int64  // when the last FAIL message about it came; 0: never

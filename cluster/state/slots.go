@@ -117,8 +117,8 @@ func (s *State) claims(n *Node, epoch uint64, claimed *bus.Bitmap) {
 			continue // a late message: n may have given the slot up since (state.C3)
 		}
 		wins := epoch
-		if owner == s.me && s.unsure(slot) {
-			wins++ // state.T2
+		if owner == s.me && s.yields(n, slot) {
+			wins++
 		}
 		if !s.unclaimed(slot) && owner.Epoch >= wins {
 			continue
@@ -264,8 +264,8 @@ func (s *State) resolveCollision(n *Node) {
 	s.current++
 	s.me.Epoch = s.current
 	s.save(true)
-	s.log(logging.LevelVerbose, "WARNING: configEpoch collision with node %s. configEpoch set to %d",
-		n.label(), s.me.Epoch)
+	s.log(logging.LevelNotice, "WARNING: configEpoch collision with node %s. configEpoch set to %d; both had %d",
+		n.label(), s.me.Epoch, n.Epoch)
 }
 
 // Slots that another node has taken from this node's shard are noted in nodes.conf (lost), until they come back. Their

@@ -29,9 +29,12 @@ import (
 // state.T4. A node claims nothing when it has heard one of its replicas ask for votes, until that election is over. The
 // claim would have a greater epoch than the replica. The node would keep all its slots, and the replica stay a primary
 // without any. Writes that the replica had confirmed meanwhile would be lost. Nor does it claim anything while a
-// replica takes over with its consent. The replica would be elected with the epoch of the claim, or not at all. A claim
-// that is made before the node hears the replica can have the epoch of the election. Then both are primaries of one
-// shard, until an operator acts.
+// replica takes over with its consent. The replica would be elected with the epoch of the claim, or not at all.
+// state.T6. A claim that is made before the node hears the replica can have the epoch of the election. Then the replica
+// wins all slots that it claims: an equal epoch is enough. So its election ends as with a greater epoch, and what it
+// has confirmed stays. The moved slots stay with the node, unless the replica claims them too: it has heard the claim
+// then, and has kept their keys. A replica that has not heard it has dropped them, and the former owner may have too.
+// So both are primaries of one shard, until an operator moves these slots.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -60,6 +63,9 @@ func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, d
 	}
 	t := &takeover{from: n, done: done}
 	s.newEpoch()
+	for _, r := range s.me.Replicas {
+		r.rivalEpoch = s.me.Epoch
+	}
 	for _, slot := range list {
 		delete(s.coming, int(slot))
 		s.unassign(int(slot))
@@ -85,6 +91,11 @@ func (s *State) tellAgain() {
 
 // Contested reports whether a replica of this node may be elected, or takes over with its consent (state.T4).
 func (s *State) Contested() bool { return s.now < s.rivalMs || s.manualEnd != 0 }
+
+// yields reports whether n wins a slot of this node with an equal epoch (state.T2, state.T6).
+func (s *State) yields(n *Node, slot int) bool {
+	return s.unsure(slot) || n.rivalEpoch != 0 && n.rivalEpoch == s.me.Epoch
+}
 
 // tellVoters pings the primaries that have not been told of the latest claim or reclaim.
 func (s *State) tellVoters() {

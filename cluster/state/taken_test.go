@@ -152,6 +152,45 @@ func withReplica(t *testing.T) (s *State, r *Node) {
 	return s, s.byID[idD]
 }
 
+// TestElectionWithTheEpochOfAClaim (state.T6): this node has claimed slot 0 with epoch 7. Its replica D was elected
+// with epoch 7, and gets all slots that it claims, also after the claim stands. A lower epoch or another node gets
+// none.
+func TestElectionWithTheEpochOfAClaim(t *testing.T) {
+	const own = "5461-10999"
+	for _, c := range []struct {
+		name, id, ranges string
+		epoch            uint64
+		stands           bool
+		own, moved       string // the owners of slots 5461 and 0 afterwards
+	}{
+		{"the replica", idD, own, 7, false, idD, idA},
+		{"the claim stands", idD, own, 7, true, idD, idA},
+		{"the replica knows the claim", idD, "0 " + own, 7, true, idD, idD},
+		{"an election with a lower epoch", idD, own, 6, false, idA, idA},
+		{"another primary", idC, own + " 11000-16383", 7, false, idA, idA},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := withReplica(t)
+			if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+				t.Fatal("the claim was refused")
+			}
+			if s.Finish(); c.stands {
+				s.byID[idC].claimPing, s.byID[idC].ponged = 1, 1
+				if hears(s, s.byID[idB], 2, "1-5460"); s.unsure(0) {
+					t.Fatal("the claim does not stand")
+				}
+			}
+			hears(s, s.byID[c.id], c.epoch, c.ranges)
+			if got := s.owners[5461].ID; got != c.own {
+				t.Errorf("slot 5461 belongs to %s", got)
+			}
+			if got := s.owners[0].ID; got != c.moved {
+				t.Errorf("slot 0 belongs to %s", got)
+			}
+		})
+	}
+}
+
 // TestClaimHasNewEpoch (state.T3): the epoch of this node is the greatest already. A replica that has not heard
 // of the claim knows that epoch. So the claim needs a greater one: otherwise voters would not deny the replica.
 func TestClaimHasNewEpoch(t *testing.T) {
