@@ -78,12 +78,18 @@ func (c *Cluster) Epoch(id string) (epoch uint64) {
 
 // Claim makes this node the owner of slots that have moved here from another node as a whole. It returns false, and
 // changes nothing, if from does not own all of them, has another epoch, or untilMs (steady) has passed. The same holds
-// if a replica of this node has just asked for votes. done is called in a turn, while no unit is open, when from knows
-// of the claim or this node has lost the slots. Between only.
+// if Contested reports true. done is called in a turn, while no unit is open, when from knows of the claim or this node
+// has lost the slots. Between only.
 func (c *Cluster) Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) (claims bool) {
 	c.with(func(s *state.State) { claims = s.Claim(list, from, epoch, untilMs, done) })
 	c.errands.run()
 	return claims
+}
+
+// Contested reports whether a replica of this node may be elected, or takes over.
+func (c *Cluster) Contested() (contested bool) {
+	c.look(func(s *state.State) { contested = s.Contested() })
+	return contested
 }
 
 // Reclaim raises this node's epoch above that of any earlier claim to slots, when a majority of primaries knows no new

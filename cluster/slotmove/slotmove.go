@@ -40,11 +40,13 @@ type Cluster interface {
 	// Epoch returns the config epoch of another node.
 	Epoch(id string) uint64
 	// Claim makes this node the owner of slots of another node, with an epoch above all others. It returns false, and
-	// changes nothing, unless from owns them with epoch, and it is not later than untilMs (steady). The same holds if a
-	// replica of this node has just asked for votes. done is called in a turn, while no unit is open, when from knows
+	// changes nothing, unless from owns them with epoch, and it is not later than untilMs (steady). The same holds if
+	// Contested reports true. done is called in a turn, while no unit is open, when from knows
 	// of the claim or this node has lost the slots. If the bus has marked from as failed for a while, Claim calls done
 	// before it returns. Between only.
 	Claim(list []uint16, from string, epoch uint64, untilMs int64, done func()) bool
+	// Contested reports whether a replica of this node may be elected, or takes over.
+	Contested() bool
 	// Saved reports whether all claims are on disk. If not, done is called when they are, by any goroutine.
 	Saved(done func()) bool
 	// Reclaim raises this node's epoch, so that its claim to slots beats one that was made before. It first asks a
@@ -134,6 +136,7 @@ type job struct {
 	cl          *client.Client // brings the keys; nil: it has left
 	readBefore  uint64         // bytes that cl had sent before
 	heardMs     int64          // steady
+	waitsMs     int64          // steady, since when REQUEST-PAUSE waits (slotmove.T7); 0: it does not
 	requestedMs int64          // steady, when the hand-over was asked for
 	epoch       uint64         // the source's at that time
 	after       state          // cleaningUp ends in it

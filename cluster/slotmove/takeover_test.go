@@ -79,6 +79,7 @@ type cluster struct {
 	left      []uint16
 	leaving   bool
 	here      bool           // an operator moves slots to this node by SETSLOT
+	contested bool           // a replica may be elected
 	atOnce    bool           // Claim decides: other has failed
 	asked     func(net.Conn) // plays other; nil: it cannot be reached
 }
@@ -110,6 +111,7 @@ func (c *cluster) Manual() (away, here bool)               { return false, c.her
 func (c *cluster) Leftovers() []uint16                     { return c.left }
 func (c *cluster) Leaving() bool                           { return c.leaving }
 func (c *cluster) Epoch(string) uint64                     { return c.epoch }
+func (c *cluster) Contested() bool                         { return c.contested }
 func (c *cluster) Reclaim(_ []uint16, done func())         { c.kept = done }
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
 func (c *cluster) Claim(list []uint16, _ string, epoch uint64, _ int64, done func()) bool {
@@ -484,6 +486,60 @@ func TestMoveIsOverBeforeTheDisk(t *testing.T) {
 			t.Errorf("the move says %q", j.message)
 		}
 	})
+}
+
+// TestPauseWaitsForAnElection (slotmove.T7): all keys have come, and a replica of the target may be elected. The target
+// does not have its source hold clients before the election is over. It gives the move up if that takes too long, or if
+// an election begins while clients are held.
+func TestPauseWaitsForAnElection(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		event func(n *node, source *client.Client)
+		state state
+		said  string // what it has asked for
+	}{
+		{"the election goes on", func(*node, *client.Client) {}, importWaitPaused, ""},
+		{"the election is over", func(n *node, _ *client.Client) { n.cluster.contested = false }, importWaitPaused, "PAUSE"},
+		{"the election takes too long", func(n *node, _ *client.Client) {
+			n.mover.jobs[0].waitsMs -= n.patient.Milliseconds() + 1
+		}, failed, ""},
+		{"an election while clients are held", func(n *node, source *client.Client) {
+			n.cluster.contested = false
+			n.Do(n.mover.tick)
+			n.cluster.contested = true
+			n.ask(source, "CLUSTER SYNCSLOTS PAUSED")
+		}, failed, "PAUSE"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t)
+			n.cluster.contested = true
+			source, conn := n.arrive()
+			said := func() string {
+				conn.mu.Lock()
+				defer conn.mu.Unlock()
+				_, word, _ := strings.Cut(conn.posts.String(), "REQUEST-")
+				return strings.TrimSpace(word)
+			}
+			for _, line := range []string{"CLUSTER SYNCSLOTS ESTABLISH SOURCE " + n.cluster.other.ID + " NAME " +
+				strings.Repeat("a", nameBytes) + " SLOTSRANGE 0 16000", "CLUSTER SYNCSLOTS ACK",
+				"CLUSTER SYNCSLOTS SNAPSHOT-EOF"} {
+				if reply, _ := n.ask(source, line); strings.Contains(reply, "REQUEST") || said() != "" {
+					t.Fatalf("the target has asked for %q in an election: %q", said(), reply)
+				}
+			}
+			n.Do(func() { n.mover.acks = 0 }) // no ACK in the next ticks
+			c.event(n, source)
+			n.Do(n.mover.tick)
+			n.Do(n.mover.tick)
+			testkit.Await(t, time.Minute, "the move is "+c.state.String(), func() (is bool) {
+				n.Do(func() { is = n.mover.jobs[0].state == c.state })
+				return is
+			})
+			if got := said(); got != c.said {
+				t.Errorf("the target has asked for %q, want %q", got, c.said)
+			}
+		})
+	}
 }
 
 // TestHandOverWaitsForReplicas (slotmove.T6): the connection that brings the keys has a number of replicas, and so has

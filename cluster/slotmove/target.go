@@ -27,6 +27,9 @@ import (
 // slotmove.T6. If replies wait for replicas at the source or here, as many replicas have the keys before the hand-over.
 // The source says how many it is there: CLIENT ACK comes before ESTABLISH. Its clients rely on what it has confirmed.
 // The greatest number of the two counts: CLIENT ACK does not make that of this node's own clients less.
+// slotmove.T7. While a replica of this node may be elected, the claim would be refused (state.T4). So REQUEST-PAUSE
+// waits for the end of the election, while no client is held. If an election begins later, the move ends before the
+// grant. After the grant the source would hold its clients until it gives up.
 
 // claimWithin is how long after REQUEST-FAILOVER the grant may come.
 const claimWithin = time.Second
@@ -254,12 +257,16 @@ func (m *Mover) receive(j *job, word []byte) {
 		if expect(importReceiving, "SNAPSHOT-EOF") {
 			m.log.Notice("Slot migration %s successfully received slot snapshot. Beginning incremental stream...", j.what)
 			m.enter(j, importWaitPaused)
-			m.synced(j, func() { m.say(j, "REQUEST-PAUSE") })
+			m.synced(j, func() { m.askPause(j) })
 		}
 	case command.Is(word, "PAUSED"):
 		if expect(importWaitPaused, "PAUSED") {
 			j.beganMs = j.heardMs
 			m.synced(j, func() {
+				if m.parts.Cluster.Contested() { // slotmove.T7
+					m.end(j, failed, "A replica of the target takes over, or may be elected")
+					return
+				}
 				j.requestedMs, j.epoch = m.core.SteadyMs(), m.parts.Cluster.Epoch(j.source)
 				m.say(j, "REQUEST-FAILOVER")
 				m.enter(j, importRequested)
@@ -272,6 +279,22 @@ func (m *Mover) receive(j *job, word []byte) {
 	default:
 		m.log.Warning("Received unknown SYNCSLOTS subcommand from slot migration %s. Failing the migration.", j.what)
 		m.end(j, failed, "Unknown SYNCSLOTS subcommand used")
+	}
+}
+
+// askPause asks the source to hold its clients. During an election it waits (slotmove.T7), and a later tick calls it
+// again. After repl-timeout the move is given up.
+func (m *Mover) askPause(j *job) {
+	now := m.core.SteadyMs()
+	switch {
+	case !m.parts.Cluster.Contested():
+		j.waitsMs = 0
+		m.say(j, "REQUEST-PAUSE")
+	case j.waitsMs == 0:
+		m.log.Notice("Slot migration %s waits: a replica of this node takes over, or may be elected", j.what)
+		j.waitsMs = now
+	case now-j.waitsMs > m.parts.Patience().Milliseconds():
+		m.end(j, failed, "Replicas of the target ask for votes again and again")
 	}
 }
 
@@ -426,6 +449,9 @@ func (m *Mover) tickImport(j *job, nowMs int64) {
 	}
 	if m.acks == 0 && j.state != importWaitAck {
 		m.say(j, "ACK")
+	}
+	if j.state == importWaitPaused && j.waitsMs != 0 {
+		m.askPause(j)
 	}
 }
 
