@@ -71,6 +71,7 @@ type cell struct {
 	moving   *slotMove          // the move of a slot that the unit meets
 	death    *death             // of an end of that move
 	takes    string             // how a replica of an end takes over: "", FORCE or TAKEOVER
+	part     bool               // the slot's owner may have a part of the units in it
 }
 
 // A unit is one call of the cell's row, with its result.

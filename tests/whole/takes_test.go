@@ -2,6 +2,8 @@ package whole
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"spindle/internal/slots"
@@ -57,6 +59,7 @@ func leadsColumn(name string, ends func(c *cell) (end, other *testkit.Server)) *
 		c.atSource(end, other)
 	}, ready: (*cell).standsStill, act: func(c *cell) {
 		c.meets()
+		c.writesAtHeir()
 		c.await("a take-over that begins", c.askTake)
 		testkit.Moment(c.rng, 20*time.Millisecond)
 		c.wakes()
@@ -98,25 +101,78 @@ func (c *cell) askTake() error {
 	return err
 }
 
-// tookOver waits for the take-over and for the end of the move. A claim of the old primary may get the same epoch as a
-// replica that does not wait for it. Then each of them may have some slots. Here, as an operator would, the one without
-// the slot that stays gives the other its slot and follows it. The replica takes over afterwards.
+// ownSlot returns a slot that an end has owned from the start, and that never moves.
+func (c *cell) ownSlot(end *testkit.Server) uint16 {
+	if c.next[end] > slots.Count/2 {
+		return slots.Count - 1
+	}
+	return slots.Count / 2
+}
+
+// writesAtHeir has a client send a unit to the heir, in a slot that does not move, from before the take-over until the
+// heir serves. Then the client increments a key there.
+func (c *cell) writesAtHeir() {
+	old, heir, m := c.death.of, c.replicaOf(c.death.of), c.moving
+	m.logs = map[*testkit.Server]int{old: len(old.Log()), heir: len(heir.Log())}
+	u := unit{tag: c.tag("h", c.ownSlot(old)), n: 2 + c.rng.IntN(30)}
+	client := known(c, heir)
+	client.SetTimeout(testkit.Slowly(time.Minute))
+	m.looks.Go(func() {
+		defer client.Close()
+		for tick := time.Tick(300 * time.Microsecond); ; {
+			select {
+			case <-m.over:
+				return
+			case <-tick:
+			}
+			words := u.part(1, u.n, 0, "EVAL", steps)
+			if m.heirs != nil {
+				words = []any{"INCR", u.key("v")}
+			}
+			switch v, err := client.Do(words...); {
+			case err != nil || v.Err() != nil && m.heirs != nil:
+				return
+			case v.Err() != nil: // it does not serve yet
+			case m.heirs == nil:
+				u.reply = v
+				m.heirs = &u
+			default:
+				m.heirsAcked = v.Int
+			}
+		}
+	})
+}
+
+// collided reports whether one of the two primaries of a shard says that both had one epoch. A claim of the old primary
+// may get the epoch of an election that it has not heard of (state.T5).
+func (c *cell) collided(old, heir *testkit.Server) bool {
+	says := func(one, of *testkit.Server) bool {
+		return strings.Contains(one.Log()[c.moving.logs[one]:], "configEpoch collision with node "+c.id(of))
+	}
+	return says(old, heir) || says(heir, old)
+}
+
+// tookOver waits for the take-over and for the end of the move. If the heir does not wait for the old primary, a claim
+// may get the epoch of its election. Then each of them may have some slots. Here, as an operator would, the one without
+// the slot that stays gives the other its slot and follows it. After FORCE that is the old primary: an elected heir
+// stays the primary. After TAKEOVER it may be the heir, without one epoch too. Then the heir takes over afterwards.
 func (c *cell) tookOver() {
 	old, heir, asked, both := c.death.of, c.replicaOf(c.death.of), time.Now(), time.Time{}
-	rest := uint16(slots.Count / 2)
-	if c.next[old] > rest {
-		rest = slots.Count - 1
-	}
+	led := false
 	c.await("the take-over", func() error {
-		roles := heir.Info("replication")["role"] + " " + old.Info("replication")["role"]
+		role := heir.Info("replication")["role"]
+		roles := role + " " + old.Info("replication")["role"]
+		if led = led || role == "master"; led && role == "slave" && c.takes != "TAKEOVER" {
+			c.Fatalf("the heir, %s, has become a replica again; one epoch: %t", heir.Addr, c.collided(old, heir))
+		}
 		switch {
 		case roles != "master master":
 			both = time.Time{}
 		case both.IsZero():
 			both = time.Now()
-		case c.takes != "" && time.Since(both) > 2*time.Second:
+		case time.Since(both) > 2*time.Second && (c.takes == "TAKEOVER" || c.takes == "FORCE" && c.collided(old, heir)):
 			lead, other := heir, old
-			if c.ownerOf(c.more[2], rest) == old {
+			if c.takes == "TAKEOVER" && c.ownerOf(c.more[2], c.ownSlot(old)) == old {
 				lead, other = old, heir
 			}
 			_, _ = other.Ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", c.slot, c.slot, "NODE", c.id(lead))
@@ -126,7 +182,10 @@ func (c *cell) tookOver() {
 			asked = time.Now()
 			_ = c.askTake()
 		}
-		return testkit.Equal(roles, "master slave")
+		if roles != "master slave" {
+			return fmt.Errorf("after %q the heir, %s, and %s are %s", c.takes, heir.Addr, old.Addr, roles)
+		}
+		return nil
 	})
 	if c.replaced == nil {
 		c.replaced = map[*testkit.Server]time.Time{}
@@ -141,6 +200,11 @@ func (c *cell) tookOver() {
 	c.arrived()
 }
 
+// mayHavePart reports whether a replica of the target takes over without waiting for its primary. The stream brings the
+// keys of a move one by one. So the replica may have some of them when it hears on the bus that the slot is its
+// shard's.
+func (c *cell) mayHavePart() bool { return c.takes != "" && c.column.name == "target-replica-leads" }
+
 // checkTake is checkMove, and checks the keys from before the move. A replica of the target that does not wait for its
 // primary may lack some. One of the source has all that it has confirmed.
 func (c *cell) checkTake() {
@@ -148,12 +212,37 @@ func (c *cell) checkTake() {
 	n, moved := c.read(c.p, c.padKeys("EXISTS")...).Int, *c
 	moved.unit = c.moving.moved
 	is, detail := lookAtSteps(&moved, c.p)
-	if !c.lost || c.column.name != "target-replica-leads" || c.r != c.death.of {
+	if c.part = c.mayHavePart() && c.r == c.death.of; !c.part {
 		if n != pads || is != whole {
 			c.Errorf("%d of %d keys from before the move are there; the moved unit is %v: %s", n, pads, is, detail)
 		}
 		c.holds(c.p, "the slot's owner, of a confirmed unit,", len(c.unit.after) > 0 && c.unit.after[0].Int > 0)
 	}
+	c.checkHeir()
 	c.checkMove()
 	c.must(c.p, c.padKeys("UNLINK")...)
+}
+
+// checkHeir checks what the heir has acknowledged as soon as it was the primary. After TAKEOVER it may have lost that:
+// a claim with a greater epoch beats it.
+func (c *cell) checkHeir() {
+	m := c.moving
+	if m.heirs == nil {
+		return
+	}
+	heir, other, kept := c.heirNow(), *c, c.takes != "TAKEOVER"
+	other.unit, other.row = *m.heirs, eval
+	other.holds(heir, "the heir, of a unit in a slot that stays,", kept)
+	if n, _ := strconv.ParseInt(c.read(heir, "GET", other.unit.key("v")).Text, 10, 64); n < m.heirsAcked && kept {
+		c.Errorf("the heir has %d increments, and has acknowledged %d", n, m.heirsAcked)
+	}
+	other.clean()
+}
+
+// heirNow returns the server that has replaced the end, after the take-over.
+func (c *cell) heirNow() *testkit.Server {
+	if c.r == c.death.of {
+		return c.p
+	}
+	return c.more[0]
 }
