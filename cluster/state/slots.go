@@ -256,9 +256,10 @@ func (s *State) newEpoch() {
 	s.log(logging.LevelNotice, "New configEpoch set to %d", s.me.Epoch)
 }
 
-// resolveCollision raises this node's epoch if a primary with a greater ID has the same one.
+// resolveCollision raises this node's epoch if a primary with a greater ID has the same one. It waits for the end of an
+// election among this node's replicas: this node would beat the winner (state.T4).
 func (s *State) resolveCollision(n *Node) {
-	if n.Epoch != s.me.Epoch || !n.isPrimary() || !s.me.isPrimary() || n.ID <= s.me.ID {
+	if n.Epoch != s.me.Epoch || !n.isPrimary() || !s.me.isPrimary() || n.ID <= s.me.ID || s.Contested() {
 		return
 	}
 	s.current++

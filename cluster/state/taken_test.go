@@ -137,6 +137,32 @@ func TestNoClaimDuringAManualFailover(t *testing.T) {
 	}
 }
 
+// TestCollisionWaitsForAnElection (state.T4): this node has the epoch of another primary, while its replica takes over
+// or has asked for votes. A greater epoch would beat the replica. So it comes afterwards.
+func TestCollisionWaitsForAnElection(t *testing.T) {
+	for name, begin := range map[string]func(s *State, r *Node){
+		"takes over": func(s *State, r *Node) { s.startHolding(r.Link, r) },
+		"asks for votes": func(s *State, r *Node) {
+			s.considerVote(r, &bus.Message{Type: bus.VoteRequest, CurrentEpoch: 5, Slots: &bus.Bitmap{}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, r := withReplica(t)
+			s.me.Epoch = 3
+			begin(s, r)
+			collides := func() { hears(s, s.byID[idC], 3, "11000-16383") }
+			if collides(); s.me.Epoch != 3 {
+				t.Fatalf("the epoch is %d during the election", s.me.Epoch)
+			}
+			s.At(max(s.manualEnd, s.rivalMs) + 1)
+			s.Tick()
+			if collides(); s.me.Epoch == 3 {
+				t.Error("the epochs are equal after the election")
+			}
+		})
+	}
+}
+
 // withReplica returns node A, the target of a move from B, with a replica D.
 func withReplica(t *testing.T) (s *State, r *Node) {
 	t.Helper()
