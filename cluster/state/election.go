@@ -37,7 +37,7 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 		s.log(logging.LevelWarning, "Failover auth denied to "+n.label()+": "+format, args...)
 	}
 	primary := n.Primary
-	if primary == s.me {
+	if primary == s.me || n.ShardID == s.me.ShardID { // it may not have said yet that it is a replica
 		s.rivalMs = s.now + s.expiry()
 	}
 	switch {

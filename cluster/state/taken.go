@@ -63,8 +63,10 @@ func (s *State) Claim(list []uint16, from string, epoch uint64, untilMs int64, d
 	}
 	t := &takeover{from: n, done: done}
 	s.newEpoch()
-	for _, r := range s.me.Replicas {
-		r.rivalEpoch = s.me.Epoch
+	for _, r := range s.peersOf(s.me) {
+		if r.NumSlots == 0 {
+			r.rivalEpoch = s.me.Epoch
+		}
 	}
 	for _, slot := range list {
 		delete(s.coming, int(slot))

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,15 +103,19 @@ func TestNoClaimDuringAnElection(t *testing.T) {
 		{"just before the end", idA, fresh().expiry() - 1, false},
 		{"after the end", idA, fresh().expiry(), true},
 		{"a replica of another node", idC, 0, true},
+		{"the old primary, which has not said yet that it is a replica", "", 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
 				idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected 5461-10999\n" +
 				idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-5460\n" +
 				idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 11000-16383\n" +
-				idR + " 127.0.0.1:7003@17003 slave " + c.primary + " 0 0 1 connected\n")
+				idR + " 127.0.0.1:7003@17003 slave " + cmp.Or(c.primary, "-") + " 0 0 1 connected\n")
 			if err != nil {
 				t.Fatal(err)
+			}
+			if r := s.Lookup(idR); r.Primary == nil {
+				r.Flags, r.ShardID = r.Flags&^bus.Replica|bus.Primary, s.me.ShardID
 			}
 			// The vote may be denied: others may have a different view.
 			s.considerVote(s.Lookup(idR), &bus.Message{Type: bus.VoteRequest, CurrentEpoch: 5, Slots: &bus.Bitmap{}})
@@ -186,17 +191,23 @@ func TestElectionWithTheEpochOfAClaim(t *testing.T) {
 	for _, c := range []struct {
 		name, id, ranges string
 		epoch            uint64
-		stands           bool
+		stands           bool   // the claim does
+		old              bool   // D is the old primary, and has not said yet that it is a replica
 		own, moved       string // the owners of slots 5461 and 0 afterwards
 	}{
-		{"the replica", idD, own, 7, false, idD, idA},
-		{"the claim stands", idD, own, 7, true, idD, idA},
-		{"the replica knows the claim", idD, "0 " + own, 7, true, idD, idD},
-		{"an election with a lower epoch", idD, own, 6, false, idA, idA},
-		{"another primary", idC, own + " 11000-16383", 7, false, idA, idA},
+		{"the replica", idD, own, 7, false, false, idD, idA},
+		{"the claim stands", idD, own, 7, true, false, idD, idA},
+		{"the old primary", idD, own, 7, false, true, idD, idA},
+		{"the replica knows the claim", idD, "0 " + own, 7, true, false, idD, idD},
+		{"an election with a lower epoch", idD, own, 6, false, false, idA, idA},
+		{"another primary", idC, own + " 11000-16383", 7, false, false, idA, idA},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, _ := withReplica(t)
+			s, r := withReplica(t)
+			if c.old {
+				s.me.removeReplica(r)
+				r.Flags, r.Primary, r.ShardID = r.Flags&^bus.Replica|bus.Primary, nil, s.me.ShardID
+			}
 			if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
 				t.Fatal("the claim was refused")
 			}
