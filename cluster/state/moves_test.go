@@ -22,6 +22,9 @@ type grant struct {
 	ends    bool  // it reclaims the slots
 }
 
+// movers is the number of primaries in handingOver. Each has one replica, whose number is greater by that.
+const movers = 5
+
 // grantedMs is how long the source waits for the claim. claimMs is how old the target's request may be when it claims.
 const (
 	grantedMs = 2000
@@ -148,11 +151,25 @@ func (h *host) checkHeir() {
 	}
 }
 
+// checkFollows is called when a primary becomes a replica of heir. A host that was elected does not lose its slots to
+// its predecessor (state.T4, state.T5, state.T6). A predecessor that took a greater epoch meanwhile is spared, if it had
+// not heard of the election.
+func (h *host) checkFollows(heir *host) {
+	if heir.unheard && heir.s.me.Epoch > h.ledEpoch {
+		return
+	}
+	if h.ledMs > heir.ledMs && heir.at%movers == h.at%movers && heir.Up() {
+		h.w.fail("host %d took over at %d, and follows host %d, which did at %d", h.at, h.ledMs-simulationStart, heir.at,
+			heir.ledMs-simulationStart)
+	}
+}
+
 // handingOver plays a cluster of five primaries with a replica each. Slots move, replicas take over as an operator
-// wants it, and messages are late. Now and then a host stops, crashes or is cut off.
-func handingOver(seed uint64, trace func(string, ...any)) *simulation {
-	const hosts, primaries = 10, 5
-	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
+// wants it, and messages are late. Now and then a host stops, crashes or is cut off. With force, some replicas do not
+// wait for their primary.
+func handingOver(seed uint64, force bool, trace func(string, ...any)) *simulation {
+	const hosts = 2 * movers
+	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, movers) })
 	w.moves = true
 	if trace != nil {
 		w.trace = trace
@@ -181,7 +198,8 @@ func handingOver(seed uint64, trace func(string, ...any)) *simulation {
 				for _, h := range w.hosts {
 					if p := h.s.me.Primary; p != nil && (p.ID == from.s.me.ID || p.ID == to.s.me.ID) && w.rng.IntN(2) == 0 {
 						w.trace("%d host %d is told to fail over", w.since(), h.at)
-						h.do(func() { _ = h.s.Failover(false, false) })
+						now := force && w.rng.IntN(2) == 0
+						h.do(func() { _ = h.s.Failover(now, false) })
 					}
 				}
 			})
@@ -288,9 +306,14 @@ func TestReclaimSparesHeirs(t *testing.T) {
 	}
 }
 
-// TestMovedSlotsHaveOneOwner (state.C3): slots move as a whole while replicas take over, hosts fail and messages are
-// late. Soon after healing all nodes agree about each slot's owner.
+// TestMovedSlotsHaveOneOwner (state.C3, state.T6): slots move as a whole while replicas take over, hosts fail and
+// messages are late. Soon after healing all nodes agree about each slot's owner.
 func TestMovedSlotsHaveOneOwner(t *testing.T) {
+	t.Run("with consent", func(t *testing.T) { movedSlotsHaveOneOwner(t, false) })
+	t.Run("by force", func(t *testing.T) { movedSlotsHaveOneOwner(t, true) })
+}
+
+func movedSlotsHaveOneOwner(t *testing.T, force bool) {
 	from, seeds := uint64(0), uint64(40)
 	if invariant.Enabled {
 		seeds = 10
@@ -305,7 +328,7 @@ func TestMovedSlotsHaveOneOwner(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		players.Go(func() {
 			for seed := from + next.Add(1) - 1; seed < seeds; seed = from + next.Add(1) - 1 {
-				w := handingOver(seed, nil)
+				w := handingOver(seed, force, nil)
 				wrong := func() string { return cmp.Or(w.disagreement(), w.unwell()) }
 				if took := w.until(agreedMs+wellMs, wrong); took < 0 {
 					t.Errorf("seed %d: %d ms after healing:\n%s", seed, agreedMs+wellMs, wrong())

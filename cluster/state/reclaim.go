@@ -70,7 +70,7 @@ func (s *State) settleReclaims() {
 // mayRaise is state.T5. It takes the next step of a reclaim, if it is time.
 func (s *State) mayRaise(r *reclaim) bool {
 	switch {
-	case !s.isHeard(nil) || s.now < s.rivalMs:
+	case !s.isHeard(nil) || s.Contested():
 	case r.heardMs == 0:
 		r.heardMs = s.now
 	case s.now-r.heardMs < s.rejoinDelay():

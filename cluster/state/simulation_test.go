@@ -90,6 +90,10 @@ type host struct {
 	claiming int            // its claims that are not decided
 	leads    bool           // it has won an election, or slots of a move
 	kept     uint64         // the epoch with which it has reclaimed slots; 0: it has not
+	ledMs    int64          // when it last took over from a primary; 0: never
+	ledEpoch uint64         // its epoch then
+	unheard  bool           // it took its epoch for slots, without having heard a replica ask for votes
+	collides bool           // it takes an epoch because another node has its own
 }
 
 // A write is the end of a history.
@@ -263,7 +267,7 @@ func (h *host) do(f func()) {
 
 // use runs f, a use of the state, and finishes it.
 func (h *host) use(f func()) {
-	replica := h.s.IsReplica()
+	replica, epoch := h.s.IsReplica(), h.s.me.Epoch
 	if p := h.s.Me().Primary; p != nil && h.w.bug == sameEpoch {
 		h.s.electionEpoch = p.Epoch
 	}
@@ -276,7 +280,15 @@ func (h *host) use(f func()) {
 		}
 	}
 	save := h.s.Finish()
+	if h.s.me.Epoch != epoch {
+		h.unheard = h.s.now >= h.s.rivalMs && !h.collides
+	}
+	h.collides = false
+	if i := h.find(h.s.Me().Primary); h.w.moves && !replica && i >= 0 {
+		h.checkFollows(h.w.hosts[i])
+	}
 	if replica && !h.s.IsReplica() {
+		h.ledMs, h.ledEpoch = h.w.net.Now(), h.s.me.Epoch
 		h.w.elections++
 		h.leads = true
 		h.checkHeir()
@@ -439,6 +451,7 @@ func (h *host) Loaded() (offset int64, isLog, whole bool) { return h.loaded, h.l
 func (h *host) DataAge() int64                            { return h.w.net.Now() - h.heardMs }
 
 func (h *host) Log(level logging.Level, format string, args ...any) {
+	h.collides = h.collides || strings.Contains(format, "configEpoch collision")
 	line := fmt.Sprintf("%d host %d: ", h.w.since(), h.at) + fmt.Sprintf(format, args...)
 	h.w.note([]byte(line))
 	h.w.trace("%s", line)
