@@ -109,10 +109,11 @@ func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte, onl
 	return c.namesLatched(spec, args, onlySlots)
 }
 
-// namesLatched reports what latched does about one call. It returns true for SWAPDB, because SWAPDB moves all keys.
+// namesLatched reports what latched does about one call. It returns true for SWAPDB, because SWAPDB moves all keys. It
+// does so for FLUSHALL and FLUSHDB while slots are held, because the slots' next owner may have the keys.
 func (c *Core) namesLatched(spec *command.Spec, args [][]byte, onlySlots bool) bool {
 	l := &c.latches
-	if spec.Has(command.AllKeys) {
+	if spec.Has(command.AllKeys) || l.slots != nil && spec.Has(command.Empties) {
 		return true
 	}
 	if !spec.HasKeys(command.IncludeNotKeys) {

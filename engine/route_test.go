@@ -261,6 +261,12 @@ func TestLatchSlots(t *testing.T) {
 		t.Error("a command that names a key of the slot was run")
 	}
 	h.expect("another slot", h.do(b, "SET hello 1", "GET hello"), "+OK\r\n$1\r\n1\r\n")
+	for _, flush := range []string{"FLUSHALL", "FLUSHDB ASYNC"} {
+		c, _ := h.arrive()
+		if done, _ := h.batch(c, flush); done != 0 {
+			t.Errorf("%s has removed the keys of the slots", flush)
+		}
+	}
 	h.Do(first)
 	h.expect("asks again", onA.take(), "resume")
 	if done, _ := h.batch(a, "SET foo 1"); done != 0 {

@@ -105,8 +105,8 @@ func (m *Mover) tryPause(j *job) {
 	})
 }
 
-// giveUp ends the wait for the target of a move that was granted. A claim may be on its way: this node reclaims the
-// slots after it (slotmove.S2).
+// giveUp ends the wait for the target of a move that was granted. A claim may be on its way for some time. This node
+// reclaims the slots afterwards (slotmove.S2).
 func (m *Mover) giveUp(j *job) {
 	m.hangUp(j)
 	j.untilMs = min(j.untilMs, m.core.SteadyMs()+grantedFor.Milliseconds())
@@ -116,7 +116,11 @@ func (m *Mover) giveUp(j *job) {
 func (m *Mover) reclaim(j *job) {
 	j.reclaiming = true
 	m.hangUp(j)
-	m.core.Between(func() { m.parts.Cluster.Reclaim(j.list, func() { m.reclaimEnds(j) }) })
+	m.core.Between(func() {
+		if j.running() { // the slots may have moved meanwhile
+			m.parts.Cluster.Reclaim(j.list, func() { m.reclaimEnds(j) })
+		}
+	})
 }
 
 // reclaimEnds ends a move whose slots this node has kept or lost. Clients are held until the greater epoch is on disk.
@@ -198,7 +202,7 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 func (m *Mover) movedExport(j *job) {
 	switch m.owner(j.list) {
 	case m.parts.Cluster.Me():
-		if unlatch := j.unlatch; unlatch != nil && j.state == exportGranted { // they ask again: the cluster may be down
+		if unlatch := j.unlatch; unlatch != nil && j.state == exportGranted { // clients ask again: the cluster may be down
 			j.unlatch = m.core.LatchSlots(j.list)
 			unlatch()
 		}

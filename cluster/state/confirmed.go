@@ -48,6 +48,12 @@ func (s *State) confirms() bool {
 // expiry returns how long an election lasts, in ms.
 func (s *State) expiry() int64 { return max(2*s.Terms.NodeTimeout, 2000) }
 
+// voting returns for how long, in ms, the votes for a replica count. It is not longer than the wait of a reclaim
+// (state.T5).
+func (s *State) voting() int64 { return min(s.expiry(), maxVoting) }
+
+const maxVoting = 5000
+
 // silence returns for how long, in ms, a replica confirms nothing after it was told that its primary has failed. The
 // election of the replica that has told it is over then.
 func (s *State) silence() int64 { return 2 * s.expiry() }

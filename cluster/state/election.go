@@ -142,7 +142,7 @@ func (s *State) tryFailover() {
 	switch {
 	case s.now < s.electionMs:
 		s.say(cannotYet)
-	case age > expiry:
+	case age > expiry || s.asked && age > s.voting():
 		s.say(cannotExpired)
 	case !s.asked:
 		s.current++

@@ -152,8 +152,8 @@ func (h *host) checkHeir() {
 }
 
 // checkFollows is called when a primary becomes a replica of heir. A host that was elected does not lose its slots to
-// its predecessor (state.T4, state.T5, state.T6). A predecessor that took a greater epoch meanwhile is spared, if it had
-// not heard of the election.
+// its predecessor (state.T4, state.T5, state.T6). A predecessor that took a greater epoch meanwhile is spared, if it
+// had not heard of the election.
 func (h *host) checkFollows(heir *host) {
 	if heir.unheard && heir.s.me.Epoch > h.ledEpoch {
 		return
@@ -226,7 +226,7 @@ func handingOver(seed uint64, force bool, trace func(string, ...any)) *simulatio
 }
 
 // cutOff plays a cluster like that of handingOver. The source of each move stops, or is cut off, when it has granted
-// the hand-over. The target may crash, too.
+// the hand-over. The target may crash, and the source's replica may stand still after it has asked for votes.
 func cutOff(seed uint64, bug bug) *simulation {
 	const hosts, primaries = 10, 5
 	w := newSimulation(seed, hosts, func(i int) string { return nodesConf(i, hosts, primaries) })
@@ -260,12 +260,31 @@ func cutOff(seed uint64, bug bug) *simulation {
 			w.net.After(w.rng.Int64N(6*simulationTimeout), to.boot)
 		}
 		w.cut(group, true)
+		if h := w.replicaOf(from); h != nil && w.rng.IntN(2) == 0 { // it stands still before it reads its votes
+			for until := w.net.Now() + 6*simulationTimeout; !h.s.asked && w.net.Now() < until; {
+				w.net.Run(w.net.Now() + 1)
+			}
+			w.net.Run(w.net.Now() + w.rng.Int64N(30))
+			h.Pause()
+			w.net.After(w.rng.Int64N(2*simulationTimeout), h.Resume)
+			lasts = w.rng.Int64N(simulationTimeout / 2)
+		}
 		w.net.After(lasts, func() { w.cut(group, false) })
 		w.run(3*simulationTimeout + w.rng.Int64N(5*simulationTimeout))
 		w.heal()
 		w.until(wellMs, func() string { return cmp.Or(w.disagreement(), w.unwell()) })
 	}
 	return w
+}
+
+// replicaOf returns a replica of a host; nil: there is none.
+func (w *simulation) replicaOf(primary *host) *host {
+	for _, h := range w.hosts {
+		if p := h.s.me.Primary; h.Up() && p != nil && p.ID == primary.s.me.ID {
+			return h
+		}
+	}
+	return nil
 }
 
 // TestReclaimSparesHeirs (state.T5): the source of a move is cut off, or stops, after it has granted the hand-over.

@@ -142,7 +142,10 @@ func (s *State) senderOf(l *Link, m *bus.Message) *Node {
 // learn records the epochs and the offset of a known node. It takes a config epoch only from a heartbeat, whose slots
 // are looked at too (state.C3).
 func (s *State) learn(n *Node, m *bus.Message) {
-	s.current = max(s.current, m.CurrentEpoch)
+	if m.CurrentEpoch > s.current {
+		s.current = m.CurrentEpoch
+		s.save(true) // the answer is a promise to vote for no lower epoch (state.T5)
+	}
 	beats := m.Type == bus.Ping || m.Type == bus.Pong || m.Type == bus.Meet
 	if beats && m.ConfigEpoch > n.Epoch {
 		n.Epoch = m.ConfigEpoch

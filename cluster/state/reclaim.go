@@ -6,7 +6,7 @@ import (
 	"spindle/internal/logging"
 )
 
-// This file has the former owner of moved slots keep them, because it has not heard of the new owner's claim in time.
+// With this file the former owner of moved slots keeps them, because it has not heard of the new owner's claim in time.
 // It needs a greater epoch than the claim. With that epoch it would also beat its own replica, if the others have
 // elected one meanwhile. This node may have been cut off, or its process may have stood still. So it asks first.
 //
@@ -18,20 +18,23 @@ import (
 //	                 ◀── update ────  if another node has the slots: the former owner loses them
 //	                 ──── ping ────▶
 //	                 ◀─── pong ─────
-//	a majority has answered: takes the epoch and saves it, clients go on
+//	a majority has answered: waits for updates on other connections
+//	takes the epoch and saves it, clients go on
 //
 // state.T5. The epoch is fixed before the first ping, which tells it as the current epoch. Primaries that have answered
-// give no vote for a lower one. If a replica has enough votes already, it wins during the wait, and this node hears of
-// it. The wait is as long as that after a minority. A replica that is elected later has a greater epoch, and wins.
-// Until the end this node claims no other slots, because such a claim has a new epoch, too.
+// give no vote for a lower one, also after a restart. If a replica has enough votes already, it wins while its votes
+// count. The wait is longer than that, and this node hears of it. A replica that is elected later has a greater epoch,
+// and wins. The wait counts ticks, so that news which came while this node stood still is read before its end. Until
+// then this node claims no slots that move here as a whole, because such a claim has a new epoch, too. A claim that is
+// not decided yet keeps its epoch: the node waits for it.
 
 // A reclaim is an attempt to keep slots with a greater epoch.
 type reclaim struct {
-	slots   []uint16
-	epoch   uint64
-	heardMs int64  // when a majority had answered the first pings; 0: it has not
-	again   bool   // the second pings are sent
-	done    func() // for the errand
+	slots []uint16
+	epoch uint64
+	step  int    // the steps that are done; see mayRaise
+	ticks int    // to wait in this step
+	done  func() // for the errand
 }
 
 // reclaimBy is by how much a reclaim raises the epoch. The other node of a move has raised its own with each claim
@@ -67,18 +70,34 @@ func (s *State) settleReclaims() {
 	})
 }
 
-// mayRaise is state.T5. It takes the next step of a reclaim, if it is time.
+// The steps of a reclaim.
+const (
+	reclaimAsks   = iota // for the answers to the first pings
+	reclaimWaits         // for the end of an election that began before them
+	reclaimAsks2         // for the answers to the second pings
+	reclaimReads         // for updates that were sent before these
+	reclaimRaises        // the epoch may be raised
+)
+
+// mayRaise reports whether a reclaim may raise the epoch (state.T5). It takes the next step, if it is time.
 func (s *State) mayRaise(r *reclaim) bool {
-	switch {
-	case !s.isHeard(nil) || s.Contested():
-	case r.heardMs == 0:
-		r.heardMs = s.now
-	case s.now-r.heardMs < s.rejoinDelay():
-	case r.again:
-		return true
-	default:
-		r.again = true
-		s.tellAgain()
+	if !s.isHeard(nil) || s.Contested() || len(s.taken) > 0 || r.ticks > 0 {
+		return false
 	}
-	return false
+	switch r.step++; r.step {
+	case reclaimWaits:
+		r.ticks = int(s.voting()/TickMs) + 2
+	case reclaimAsks2:
+		s.tellAgain()
+	case reclaimReads:
+		r.ticks = 2
+	}
+	return r.step == reclaimRaises
+}
+
+// tickReclaims lets a tick of each wait pass.
+func (s *State) tickReclaims() {
+	for _, r := range s.reclaims {
+		r.ticks = max(r.ticks-1, 0)
+	}
 }

@@ -16,7 +16,8 @@ func reclaiming(t *testing.T) (s *State, c, d *Node, ended *int) {
 	}
 	out := &taker{dropper: newDropper(nil)}
 	s.out = out
-	s.Tick() // it counts the primaries
+	s.Terms.NodeTimeout = 1_000_000 // no link is given up
+	s.Tick()                        // it counts the primaries
 	s.Finish()
 	c, d = s.byID[idC], s.byID["aa2f8b365bb7edb5e285caf0b7e6ddc7265d2f4f"]
 	for _, n := range []*Node{c, d} {
@@ -26,6 +27,13 @@ func reclaiming(t *testing.T) (s *State, c, d *Node, ended *int) {
 	s.Reclaim([]uint16{5461}, func() { out.decided++ })
 	s.Finish()
 	return s, c, d, &out.decided
+}
+
+// waits lets ticks pass.
+func waits(s *State, ticks int) {
+	for range ticks {
+		tick(s, TickMs)
+	}
 }
 
 // TestReclaimAsksTwice (state.T5): a node takes its greater epoch after a majority has answered two pings. The second
@@ -46,24 +54,102 @@ func TestReclaimAsksTwice(t *testing.T) {
 	if s.current != epoch || s.message(bus.Ping).CurrentEpoch != epoch {
 		t.Fatalf("the pings tell epoch %d", s.current)
 	}
-	s.At(s.now + s.rejoinDelay())
+	wait := int(s.voting()/TickMs) + 2
+	waits(s, wait)
 	both()
 	step("the answers to earlier pings", false)
 	both()
 	step("the first answers", false)
-	s.At(s.now + s.rejoinDelay() - 1)
-	step("a late answer, and the time before the second pings", false)
+	waits(s, wait-1)
+	second := c.pinged
+	step("the time before the second pings", false)
 	if s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
 		t.Error("the node claims other slots meanwhile")
 	}
-	s.At(s.now + 1)
+	if waits(s, 1); c.pinged == second {
+		t.Fatal("the second ping has not been sent")
+	}
 	step("the second pings", false)
-	answers(s, c)
+	for c.ponged < c.claimPing {
+		answers(s, c)
+	}
 	step("one more answer", false)
-	answers(s, d)
-	step("a majority has answered again", true)
+	for d.ponged < d.claimPing {
+		answers(s, d)
+	}
+	step("a majority has answered again", false)
 	if s.owners[5461] != s.me {
 		t.Error("the slot is lost")
+	}
+	waits(s, 2)
+	step("two ticks later", true)
+}
+
+// TestReclaimReadsTheNews (state.T5): a node stands still while it waits, or hears of a new owner after the second
+// answers. It loses the slots.
+func TestReclaimReadsTheNews(t *testing.T) {
+	for name, wait := range map[string]func(s *State){
+		"it stands still":                  func(s *State) { tick(s, 60_000) },
+		"the news come after both answers": func(s *State) { waits(s, int(s.voting()/TickMs)+2) },
+	} {
+		s, c, d, ended := reclaiming(t)
+		for range 2 {
+			answers(s, c)
+			answers(s, d)
+		}
+		wait(s)
+		for _, n := range []*Node{c, d} {
+			for n.ponged < n.pinged {
+				answers(s, n)
+			}
+		}
+		if *ended != 0 {
+			t.Errorf("%s: it has ended before the news", name)
+		}
+		if hears(s, s.byID[idB], 7, "0-10999"); *ended != 1 || s.owners[5461] == s.me {
+			t.Errorf("%s: it has ended %d times, and the slot is its own: %t", name, *ended, s.owners[5461] == s.me)
+		}
+	}
+}
+
+// TestReclaimWaitsForAClaim (state.T5): a node has claimed another slot, and the claim is not decided. It does not get
+// a greater epoch, which would beat a former owner that has kept the slot.
+func TestReclaimWaitsForAClaim(t *testing.T) {
+	s, c, d, ended := reclaiming(t)
+	s.reclaims = nil
+	if !s.Claim([]uint16{0}, idB, 2, s.now, func() {}) {
+		t.Fatal("no claim")
+	}
+	was := s.me.Epoch
+	s.Reclaim([]uint16{5461}, func() {})
+	for range 3 {
+		for _, n := range []*Node{c, d} {
+			for n.ponged < n.pinged {
+				answers(s, n)
+			}
+		}
+		waits(s, int(s.voting()/TickMs)+2)
+	}
+	if !s.unsure(0) || s.me.Epoch != was || *ended != 0 {
+		t.Errorf("the claim is undecided: %t; its epoch was %d, and is %d", s.unsure(0), was, s.me.Epoch)
+	}
+}
+
+// TestPromiseIsOnDisk (state.T5): a voter that starts again votes for no lower epoch than before.
+func TestPromiseIsOnDisk(t *testing.T) {
+	s, err := loaded(fiveFile("5461-10999"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Finish()
+	before := s.critical
+	s.learn(s.byID[idB], &bus.Message{Type: bus.Ping, CurrentEpoch: 6 + reclaimBy, ConfigEpoch: 2})
+	save := s.Finish()
+	if save == nil || !save.Sync || s.critical == before {
+		t.Fatalf("the greater epoch is not on disk before the answer: %+v", save)
+	}
+	if again, err := loaded(string(save.Text)); err != nil || again.current != 6+reclaimBy {
+		t.Errorf("after a start the voter knows epoch %d, %v", again.current, err)
 	}
 }
 
@@ -85,15 +171,17 @@ func TestReclaimEndsWithTheSlots(t *testing.T) {
 // epoch stays.
 func TestReclaimWaitsForAnElection(t *testing.T) {
 	s, c, d, ended := reclaiming(t)
-	s.rivalMs = s.now + 4*s.rejoinDelay()
+	s.rivalMs = s.now + 4*s.voting()
 	for range 8 {
 		if *ended != 0 && s.now < s.rivalMs {
 			t.Fatal("the epoch is raised during the election")
 		}
-		answers(s, c)
-		answers(s, d)
-		s.At(s.now + s.rejoinDelay())
-		s.Finish()
+		for _, n := range []*Node{c, d} {
+			for n.ponged < n.pinged {
+				answers(s, n)
+			}
+		}
+		waits(s, int(s.voting()/TickMs)+2)
 	}
 	if *ended != 1 {
 		t.Error("the epoch is not raised after the election")

@@ -169,7 +169,7 @@ type State struct {
 	hushed  bool       // of a replica: it confirms nothing to its primary, which has failed or is said to have
 
 	taken    []*takeover // claims that the former owners of the slots do not know yet
-	reclaims []*reclaim  // attempts to keep slots whose new owners have not said so
+	reclaims []*reclaim  // attempts to keep slots of moves, whose claims it has not heard of
 
 	following string // "host port" that the core was told to follow; "": none
 

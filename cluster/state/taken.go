@@ -124,14 +124,18 @@ func (s *State) pingAgain(n *Node) {
 // isHeard reports whether a majority of primaries has answered the latest pings of tellVoters. With a t, its former
 // owner counts when it has accepted (state.T3).
 func (s *State) isHeard(t *takeover) bool {
-	count := 1 // this node
+	count, size := 1, s.size // this node
 	for _, n := range s.nodes {
 		answered := n.claimPing != 0 && n.ponged >= n.claimPing
-		if n != s.me && n.votes() && (answered || t != nil && n == t.from && t.heard) {
+		former := t != nil && n == t.from && n.isPrimary()
+		if former && !n.votes() {
+			size++ // it has given its last slots, and may not know it
+		}
+		if n != s.me && (n.votes() && answered || former && t.heard) {
 			count++
 		}
 	}
-	return count >= s.quorum()
+	return count > size/2
 }
 
 // askFormer pings the former owner.

@@ -273,12 +273,13 @@ func TestReclaimBeatsLaterClaims(t *testing.T) {
 	c := former.byID[idC]
 	c.Link = &Link{Node: c, ready: true}
 	former.Reclaim([]uint16{0}, func() {})
-	for range 2 {
-		answers(former, c)
-		former.At(former.now + former.rejoinDelay())
-		former.Finish()
+	former.Terms.NodeTimeout = 1_000_000 // no link is given up
+	for range 3 {
+		for c.ponged < c.pinged {
+			answers(former, c)
+		}
+		waits(former, int(former.voting()/TickMs)+2)
 	}
-	answers(former, c)
 	b := s.byID[idB]
 	if hears(s, b, former.me.Epoch, "0-5460"); s.owners[0] != b {
 		t.Errorf("epoch %d has not won against %d", former.me.Epoch, s.me.Epoch)
@@ -445,5 +446,38 @@ func TestLostSlotsAtStart(t *testing.T) {
 	}
 	if text = string(s.Describe()); !strings.Contains(text, " lost-slots 0-2,4-4,6-9\n") {
 		t.Errorf("slot 3 is back:\n%s", text)
+	}
+}
+
+// TestOnlyVoterClaims: a node claims all slots of the only primary that had any. No other node has a vote then. So the
+// claim does not stand before the former owner accepts it, or is forgotten.
+func TestOnlyVoterClaims(t *testing.T) {
+	s, err := loaded(idA + " 127.0.0.1:7000@17000 myself,master - 0 0 1 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master - 0 0 2 connected 0-16383\nvars currentEpoch 6 lastVoteEpoch 0\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &taker{dropper: newDropper(nil)}
+	s.out = out
+	tick(s, TickMs)
+	b := s.byID[idB]
+	b.Link = &Link{Node: b, ready: true}
+	s.ping(b.Link, bus.Ping)
+	answers(s, b)
+	list := make([]uint16, len(s.owners))
+	for slot := range list {
+		list[slot] = uint16(slot)
+	}
+	if !s.Claim(list, idB, 2, s.now, func() { out.decided++ }) {
+		t.Fatal("no claim")
+	}
+	if waits(s, 600); out.decided != 0 {
+		t.Errorf("the claim stands without an answer of any other node; size %d", s.size)
+	}
+	if err := s.Forget(idB); err != nil {
+		t.Fatal(err)
+	}
+	if tick(s, TickMs); out.decided != 1 {
+		t.Error("the claim does not stand though the former owner is forgotten")
 	}
 }

@@ -51,6 +51,7 @@ func (s *State) Tick() {
 	if len(s.taken) > 0 || len(s.reclaims) > 0 {
 		s.tellVoters()
 	}
+	s.tickReclaims()
 	for _, t := range s.taken {
 		if t.from.PingSent == 0 {
 			s.askFormer(t)

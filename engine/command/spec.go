@@ -102,6 +102,7 @@ const (
 	RunsFunction                       // FCALL
 	Selects                            // SELECT: the client goes to the database that the call names
 	AllDatabases                       // FLUSHALL: it is about every database
+	Empties                            // FLUSHALL, FLUSHDB: it removes the keys of all slots
 )
 
 // NamedDatabases returns the databases that a call names, if there are n databases. It overwrites into.

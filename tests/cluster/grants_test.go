@@ -163,19 +163,37 @@ func TestCancelAfterGrant(t *testing.T) {
 	}
 }
 
-// TestFlushAfterGrant: a source that abandons the move after it has granted the hand-over raises its epoch. So a later
-// claim of the target does not win.
+// TestFlushAfterGrant: the target may have the slots after a source has granted the hand-over, so that FLUSHALL waits,
+// and a script cannot run it. When the target does not claim the slots, the source raises its epoch. FLUSHALL removes
+// their keys then, and a later claim of the target does not win.
 func TestFlushAfterGrant(t *testing.T) {
 	t.Parallel()
-	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "60000"}, testkit.Ours, testkit.Ours)
+	nodes := owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "5000"}, testkit.Ours, testkit.Ours)
 	from := nodes[0]
+	from.Do("SET", "{1}k", "v")
 	was := ownEpoch(t, from)
 	take(t, from, nodes[1]).granted()
-	from.Do("FLUSHALL")
+	link := from.Dial()
+	link.SetTimeout(testkit.Slowly(patience))
+	link.Send("FLUSHALL")
+	if err := link.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	from.AwaitInfo(testkit.Slowly(patience), "clients", "blocked_clients", "1")
+	v, err := from.Ask("EVAL", "return redis.call('FLUSHALL')", 0)
+	if err != nil || !strings.HasPrefix(v.Text, "TRYAGAIN") {
+		t.Errorf("FLUSHALL in a script: %+v, %v", v, err)
+	}
+	if state := moveState(from, "state"); state != "failover-granted" {
+		t.Errorf("the move is %s", state)
+	}
 	testkit.Until(t, testkit.Slowly(patience), "the move has failed",
 		func() error { return testkit.Equal(moveState(from, "state"), "failed") })
 	if now := ownEpoch(t, from); now <= was+1 {
 		t.Errorf("the epoch was %d, and is %d", was, now)
+	}
+	if v, err = link.Receive(); err != nil || v.Text != "OK" || from.Do("DBSIZE").Int != 0 {
+		t.Errorf("FLUSHALL: %+v, %v", v, err)
 	}
 }
 

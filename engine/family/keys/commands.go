@@ -69,9 +69,10 @@ var Family = command.Family{Name: "generic", ACL: command.ACLKeyspace, Rows: []c
 // Databases is every command on whole databases. COMMAND DOCS lists them in the group "server".
 var Databases = command.Family{Name: "server", ACL: command.ACLKeyspace, Rows: []command.Spec{
 	{Name: "dbsize", Arity: 1, Flags: readFast, Tips: sumOfAll, Run: dbSize},
-	{Name: "flushall", Arity: -1, Traits: command.AllDatabases, Flags: command.Write, ACL: command.ACLDangerous,
-		Tips: allSucceeded, Run: flushAll},
-	{Name: "flushdb", Arity: -1, Flags: command.Write, ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushDB},
+	{Name: "flushall", Arity: -1, Traits: command.AllDatabases | command.Empties, Flags: command.Write,
+		ACL: command.ACLDangerous, Tips: allSucceeded, Run: flushAll},
+	{Name: "flushdb", Arity: -1, Traits: command.Empties, Flags: command.Write, ACL: command.ACLDangerous,
+		Tips: allSucceeded, Run: flushDB},
 	{Name: "swapdb", Arity: 3, Traits: command.AllKeys, Flags: writeFast, ACL: command.ACLDangerous,
 		Databases: command.DatabaseAt(1, 2), Run: swapDB},
 }}
