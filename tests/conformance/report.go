@@ -42,7 +42,8 @@ var better = []string{
 		"A replica without a link since its start is promoted only if it has not run for long, and no other is fit.",
 	"In a cluster a failed replica does not keep others from migrating. CLUSTER SHARDS shows the slots of the shard's " +
 		"primary also while an old primary is down. CLUSTER RESET gives a replica a new shard ID, as in Valkey 9.1; in 7.4 " +
-		"it keeps its primary's. CLUSTER FAILOVER does not wait for the end of a lost election.",
+		"it keeps its primary's. CLUSTER FAILOVER does not wait for the end of a lost election. The votes for a replica " +
+		"count for two node timeouts, but 5 s at most.",
 	"A primary that has lost slots removes their keys when its replicas know the new owner, or after two node timeouts. " +
 		"Until then, it refuses SETSLOT IMPORTING and SETSLOT NODE of such a slot to itself, and CLUSTER REPLICATE and " +
 		"RESET. 7.4 removes the keys at once.",
