@@ -122,6 +122,7 @@ func (o outside) Ask(e state.Errand) {
 				c.with(func(s *state.State) { s.Paused() })
 			} else {
 				c.log.Notice("The manual failover does not begin: slots are being handed over.")
+				c.with(func(s *state.State) { s.NotPaused() })
 			}
 		}})
 	case state.Drop:

@@ -294,7 +294,7 @@ func (m *Mover) askPause(j *job) {
 		m.log.Notice("Slot migration %s waits: a replica of this node takes over, or may be elected", j.what)
 		j.waitsMs = now
 	case now-j.waitsMs > m.parts.Patience().Milliseconds():
-		m.end(j, failed, "Replicas of the target ask for votes again and again")
+		m.end(j, failed, "An election among the replicas of the target did not end within repl-timeout")
 	}
 }
 

@@ -38,7 +38,7 @@ func (s *State) considerVote(n *Node, m *bus.Message) {
 	}
 	primary := n.Primary
 	if primary == s.me || n.ShardID == s.me.ShardID { // it may not have said yet that it is a replica
-		s.rivalMs = s.now + s.expiry()
+		s.rivalMs = s.now + s.voting()
 	}
 	switch {
 	case m.CurrentEpoch < s.current:
@@ -145,6 +145,7 @@ func (s *State) tryFailover() {
 	case age > expiry || s.asked && age > s.voting():
 		s.say(cannotExpired)
 	case !s.asked:
+		s.electionMs = s.now // votes count from here
 		s.current++
 		s.electionEpoch = s.current
 		s.log(logging.LevelNotice, "Starting a failover election for epoch %d.", s.current)
@@ -284,6 +285,13 @@ func (s *State) Paused() {
 	s.manualPaused = true
 	if l := s.manualNode.Link; l != nil && l.ready {
 		s.ping(l, bus.Ping)
+	}
+}
+
+// NotPaused is called when the core cannot pause writes now. The manual failover is over.
+func (s *State) NotPaused() {
+	if s.manualNode != nil {
+		s.resetManual()
 	}
 }
 

@@ -603,3 +603,35 @@ func TestFailoverAfterALostElection(t *testing.T) {
 		t.Errorf("the election of epoch %d was asked for votes: %t; the epoch is %d", s.electionEpoch, s.asked, s.current)
 	}
 }
+
+// TestLateAsk: a replica has planned an election, and stands still before it asks for votes. The votes count from then.
+func TestLateAsk(t *testing.T) {
+	s, err := loaded("vars currentEpoch 6 lastVoteEpoch 0\n" +
+		idA + " 127.0.0.1:7000@17000 myself,slave " + idB + " 0 0 2 connected\n" +
+		idB + " 127.0.0.1:7001@17001 master,fail - 0 0 2 connected 0-5460\n" +
+		idC + " 127.0.0.1:7002@17002 master - 0 0 3 connected 5461-10999\n" +
+		idD + " 127.0.0.1:7003@17003 master - 0 0 4 connected 11000-16383\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Terms.NodeTimeout, s.Terms.ValidityFactor = 15_000, 0
+	b := s.byID[idB]
+	b.Flags |= bus.Failed
+	s.updateState()
+	s.tryFailover() // plans
+	s.At(s.electionMs + 6000)
+	s.tryFailover()
+	if !s.asked {
+		t.Fatal("it has not asked")
+	}
+	for _, id := range []string{idC, idD} {
+		n := s.byID[id]
+		s.Receive(s.Accept("127.0.0.1", "127.0.0.1", nil, func() int64 { return 0 }),
+			&bus.Message{Type: bus.Vote, Sender: id, CurrentEpoch: s.electionEpoch, ConfigEpoch: n.Epoch, Flags: bus.Primary,
+				Slots: &n.slots, Port: n.Port, BusPort: n.BusPort, IP: n.IP})
+	}
+	s.Finish()
+	if !s.me.isPrimary() {
+		t.Errorf("it has %d of %d votes, and is not elected", s.votes, s.quorum())
+	}
+}

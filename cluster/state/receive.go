@@ -145,6 +145,7 @@ func (s *State) learn(n *Node, m *bus.Message) {
 	if m.CurrentEpoch > s.current {
 		s.current = m.CurrentEpoch
 		s.save(true) // the answer is a promise to vote for no lower epoch (state.T5)
+		s.rumourMs = s.now + s.voting()
 	}
 	beats := m.Type == bus.Ping || m.Type == bus.Pong || m.Type == bus.Meet
 	if beats && m.ConfigEpoch > n.Epoch {

@@ -6,8 +6,8 @@ import (
 	"spindle/internal/logging"
 )
 
-// With this file the former owner of moved slots keeps them, because it has not heard of the new owner's claim in time.
-// It needs a greater epoch than the claim. With that epoch it would also beat its own replica, if the others have
+// This file lets the former owner keep slots of a move, because it has not heard of the new owner's claim in time. It
+// needs a greater epoch than the claim. With that epoch it would also beat its own replica, if the others have
 // elected one meanwhile. This node may have been cut off, or its process may have stood still. So it asks first.
 //
 //	former owner                      other primaries

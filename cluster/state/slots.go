@@ -257,7 +257,8 @@ func (s *State) newEpoch() {
 }
 
 // resolveCollision raises this node's epoch if a primary with a greater ID has the same one. It waits for the end of an
-// election among this node's replicas: this node would beat the winner (state.T4, state.T5).
+// election among this node's replicas: this node would beat the winner (state.T4). It waits for the end of a reclaim,
+// too (state.T5).
 func (s *State) resolveCollision(n *Node) {
 	if n.Epoch != s.me.Epoch || !n.isPrimary() || !s.me.isPrimary() || n.ID <= s.me.ID || s.Contested() ||
 		len(s.reclaims) > 0 {

@@ -155,6 +155,7 @@ type State struct {
 	leading       bool  // the core was told to give data to replicas
 	resignedMs    int64 // when it last told that it has failed: see state.Q5
 	rivalMs       int64 // until when a replica of this primary may be elected (state.T4)
+	rumourMs      int64 // until when any replica may be elected, because another node has told a greater epoch (state.T4)
 
 	manualEnd    int64 // 0: no manual failover
 	manualNode   *Node // of a primary: the replica that takes over

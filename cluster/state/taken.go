@@ -28,13 +28,15 @@ import (
 // an older epoch of its primary, and tells it what that primary has. So each claim has a new epoch.
 // state.T4. A node claims nothing when it has heard one of its replicas ask for votes, until that election is over. The
 // claim would have a greater epoch than the replica. The node would keep all its slots, and the replica stay a primary
-// without any. Writes that the replica had confirmed meanwhile would be lost. Nor does it claim anything while a
-// replica takes over with its consent. The replica would be elected with the epoch of the claim, or not at all.
+// without any. Writes that the replica had confirmed meanwhile would be lost. Another node may tell it of the election
+// first: then the current epoch is greater than that of any node. Nor does it claim anything while a replica takes over
+// with its consent. The replica would be elected with the epoch of the claim, or not at all.
 // state.T6. A claim that is made before the node hears the replica can have the epoch of the election. Then the replica
-// wins all slots that it claims: an equal epoch is enough. So its election ends as with a greater epoch, and what it
-// has confirmed stays. The moved slots stay with the node, unless the replica claims them too: it has heard the claim
+// wins all slots that it claims: an equal epoch is enough. So the election ends as if its epoch were greater, and what
+// it has confirmed stays. The moved slots stay with the node, unless the replica claims them too: it has heard the claim
 // then, and has kept their keys. A replica that has not heard it has dropped them, and the former owner may have too.
-// So both are primaries of one shard, until an operator moves these slots.
+// So both are primaries of one shard, until an operator moves these slots. A node that has started again does not know
+// any more which of them were its replicas, and does not yield.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {
@@ -92,7 +94,10 @@ func (s *State) tellAgain() {
 }
 
 // Contested reports whether a replica of this node may be elected, or takes over with its consent (state.T4).
-func (s *State) Contested() bool { return s.now < s.rivalMs || s.manualEnd != 0 }
+func (s *State) Contested() bool {
+	return s.now < s.rivalMs || s.manualEnd != 0 || s.now < s.rumourMs &&
+		!slices.ContainsFunc(s.nodes, func(n *Node) bool { return n.Epoch >= s.current })
+}
 
 // yields reports whether n wins a slot of this node with an equal epoch (state.T2, state.T6).
 func (s *State) yields(n *Node, slot int) bool {

@@ -481,3 +481,33 @@ func TestOnlyVoterClaims(t *testing.T) {
 		t.Error("the claim does not stand though the former owner is forgotten")
 	}
 }
+
+// TestRumourOfAnElection (state.T4): another node has told a greater epoch than that of any node. A replica of this node
+// may be elected with it. This node claims nothing until a node has the epoch, or votes for it count no more.
+func TestRumourOfAnElection(t *testing.T) {
+	for name, ends := range map[string]func(s *State, c *Node){
+		"another node has won": func(s *State, c *Node) { hears(s, c, 7, "11000-16383") },
+		"a lost election":      func(s *State, _ *Node) { s.At(s.now + s.voting()) },
+	} {
+		s, _ := withReplica(t)
+		c := s.byID[idC]
+		s.learn(c, &bus.Message{Type: bus.Ping, CurrentEpoch: 7, ConfigEpoch: c.Epoch}) // C has voted in epoch 7
+		claims := func() bool { return s.Claim([]uint16{0}, idB, 2, s.now, func() {}) }
+		if claims() {
+			t.Fatalf("%s: it claims a slot meanwhile", name)
+		}
+		if ends(s, c); !claims() {
+			t.Errorf("%s: it claims nothing afterwards", name)
+		}
+	}
+}
+
+// TestRefusedFailoverIsOver: the core cannot hold writes for a failover now. The failover is over for the primary, so
+// that it does not stop claims and reclaims.
+func TestRefusedFailoverIsOver(t *testing.T) {
+	s, r := withReplica(t)
+	s.manualEnd, s.manualNode = s.now+60_000, r
+	if s.NotPaused(); s.Contested() || s.ManualEnd() != 0 {
+		t.Errorf("contested %t, until %d", s.Contested(), s.ManualEnd())
+	}
+}

@@ -71,6 +71,7 @@ type cell struct {
 	moving   *slotMove          // the move of a slot that the unit meets
 	death    *death             // of an end of that move
 	takes    string             // how a replica of an end takes over: "", FORCE or TAKEOVER
+	gives    bool               // the old primary gives the heir its slot, by an operator's order
 	part     bool               // the slot's owner may have a part of the units in it
 }
 
