@@ -15,8 +15,10 @@ import (
 // header returns the facts about this server for a file. Turn only.
 func (d *Set) header() bgsave.Header {
 	var state *bgsave.ReplicationState
-	// While slots move here, the stream has keys that are in no file. So a file does not continue the stream then.
-	if id, offset, db, ok := d.Ends.State(); ok && !d.Core.Importing() {
+	// While slots move here, the stream has keys that are in no file. When this node has claimed them, files have the
+	// keys, but the stream has yet to tell replicas so. A file does not continue the stream then.
+	moving := d.Core.Importing() || d.handsOver != nil && d.handsOver()
+	if id, offset, db, ok := d.Ends.State(); ok && !moving {
 		state = &bgsave.ReplicationState{ID: id, Offset: offset, StreamDB: db}
 	}
 	return bgsave.Header{

@@ -31,12 +31,12 @@ import (
 // without any. Writes that the replica had confirmed meanwhile would be lost. Another node may tell it of the election
 // first: then the current epoch is greater than that of any node. Nor does it claim anything while a replica takes over
 // with its consent. The replica would be elected with the epoch of the claim, or not at all.
-// state.T6. A claim that is made before the node hears the replica can have the epoch of the election. Then the replica
-// wins all slots that it claims: an equal epoch is enough. So the election ends as if its epoch were greater, and what
-// it has confirmed stays. The moved slots stay with the node, unless the replica claims them too: it has heard the claim
-// then, and has kept their keys. A replica that has not heard it has dropped them, and the former owner may have too.
-// So both are primaries of one shard, until an operator moves these slots. A node that has started again does not know
-// any more which of them were its replicas, and does not yield.
+// state.T6. A claim that is made before the node hears the replica can have the epoch of the election. Then the
+// replica wins all slots that it claims: an equal epoch is enough. So the election ends as if its epoch were greater,
+// and what it has confirmed stays. The moved slots stay with the node, unless the replica claims them too: it has
+// heard the claim then, and has kept their keys. A replica that has not heard it has dropped them, and the former
+// owner may have too. So both are primaries of one shard, until an operator moves these slots. A node that has started
+// again does not know any more which of them were its replicas, and does not yield.
 
 // A takeover is a claim that neither stands nor has fallen.
 type takeover struct {

@@ -482,8 +482,8 @@ func TestOnlyVoterClaims(t *testing.T) {
 	}
 }
 
-// TestRumourOfAnElection (state.T4): another node has told a greater epoch than that of any node. A replica of this node
-// may be elected with it. This node claims nothing until a node has the epoch, or votes for it count no more.
+// TestRumourOfAnElection (state.T4): another node has told a greater epoch than that of any node. A replica of this
+// node may be elected with it. This node claims nothing until a node has the epoch, or votes for it count no more.
 func TestRumourOfAnElection(t *testing.T) {
 	for name, ends := range map[string]func(s *State, c *Node){
 		"another node has won": func(s *State, c *Node) { hears(s, c, 7, "11000-16383") },
