@@ -378,6 +378,11 @@ func (s *session) lift(slot int, keys [][]byte, do func(err *protocol.Error)) {
 func (s *session) liftAs(l *lifted) {
 	w, slot, do := s.w, l.slot, l.do
 	to, err := s.upstream(slot)
+	if err != nil && w.indexOf(slot, uint64(s.id)) >= 0 && !w.isSilent(slot, uint64(s.id)) && !l.isLate() {
+		s.barrier = true
+		l.again() // the target may serve again soon
+		return
+	}
 	if source := w.source(slot); err != nil || source == "" || source == to.at { // it may have moved meanwhile
 		do(err)
 		return
@@ -458,14 +463,14 @@ func (l *lifted) take(_ *upstream, _ *call, p []byte, refusal scan.Refusal, err 
 	l.do(err)
 }
 
-// isNotYet reports whether MIGRATE has not run because its source or its target does not serve now. The source reports
-// the target's refusal in its own words.
+// isNotYet reports whether MIGRATE may have moved nothing because its source or its target does not serve now. The
+// source reports the target's refusal in its own words, and IOERR if the target does not answer.
 func isNotYet(refusal scan.Refusal, answer *protocol.Error) bool {
 	switch refusal {
 	case scan.Loading, scan.ReadOnly, scan.PrimaryDown:
 		return true
 	}
-	return strings.Contains(answer.Text, ": LOADING ")
+	return strings.Contains(answer.Text, ": LOADING ") || answer.Code == "IOERR"
 }
 
 func (l *lifted) isLate() bool { return l.s.w.now()-l.since >= l.s.w.p.settings.Timeout.Get() }

@@ -303,3 +303,46 @@ func TestSourceLoads(t *testing.T) {
 		}
 	}
 }
+
+// TestTargetRestarts: while a slot moves, its target ends and starts again. Requests for keys that are still at the
+// source wait meanwhile. A request that came right after another one had failed to connect got an error.
+func TestTargetRestarts(t *testing.T) {
+	t.Parallel()
+	d := startDashboard(t, "folder:"+testkit.MemoryDir(t))
+	all := startGroups(t, d, true, "crc16", 2, 1)
+	c := all.proxies[0].Dial()
+	const count, clients = 2000, 20
+	for i := range count {
+		c.Must("SET", fmt.Sprintf("{b}%d", i), i)
+	}
+	const slot = 3300 // of {b}
+	d.ask("POST", "/v1/products/shop/move", map[string]any{"pace": 10,
+		"steps": []map[string]any{{"from": slot, "to": slot, "source": "g0", "target": "g1"}}})
+	testkit.Until(t, testkit.Slowly(time.Minute), "some keys have moved", func() error {
+		return testkit.Equal(all.shards[1].Do("DBSIZE").Int > 0, true)
+	})
+	target := all.shards[1]
+	target.Do("SAVE")
+	target.Kill()
+	type answer struct {
+		i   int
+		v   respclient.Value
+		err error
+	}
+	answers := make(chan answer, clients)
+	for i := count - 1; i >= count-clients; i-- {
+		c := all.proxies[0].Dial()
+		c.SetTimeout(testkit.Slowly(2 * time.Minute))
+		go func() {
+			v, err := c.Do("GET", fmt.Sprintf("{b}%d", i))
+			answers <- answer{i, v, err}
+		}()
+		testkit.Lapse(10 * time.Millisecond) // some of them come after an attempt to connect has failed
+	}
+	target.Again()
+	for range clients {
+		if a := <-answers; a.err != nil || a.v.Text != strconv.Itoa(a.i) {
+			t.Errorf("key %d is %v, %v", a.i, a.v, a.err)
+		}
+	}
+}
