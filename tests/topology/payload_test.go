@@ -118,6 +118,7 @@ func TestNewerPayloadsReachOlder(t *testing.T) {
 	}
 
 	want := s.Do("DEBUG", "DIGEST").Text
+	s.Do("WAITAOF", 1, 0, 0) // with everysec, a slow disk holds up the writes
 	s.Kill()
 	theirs := t.TempDir()
 	if err := os.CopyFS(theirs+"/appendonlydir", os.DirFS(s.File("appendonlydir"))); err != nil {
