@@ -111,7 +111,7 @@ func (c *Core) latched(cl *client.Client, spec *command.Spec, args [][]byte, onl
 
 // namesLatched reports what latched does about one call. It returns true for SWAPDB, because SWAPDB moves all keys. It
 // does so for FLUSHALL and FLUSHDB while slots are held, because the slots' next owner may have the keys. In a cluster
-// that is down they do not wait: nothing may change until an operator acts.
+// that is down they do not wait, because the wait might not end.
 func (c *Core) namesLatched(spec *command.Spec, args [][]byte, onlySlots bool) bool {
 	l := &c.latches
 	if spec.Has(command.AllKeys) || l.slots != nil && spec.Has(command.Empties) && c.slots.Load().OK {

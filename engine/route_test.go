@@ -267,6 +267,10 @@ func TestLatchSlots(t *testing.T) {
 			t.Errorf("%s has removed the keys of the slots", flush)
 		}
 	}
+	publish(func(d *slots.Draft, _, _ *slots.Node) { d.Map().OK = false })
+	c, _ := h.arrive()
+	h.expect("the cluster is down", h.do(c, "FLUSHALL"), "+OK\r\n")
+	publish(func(*slots.Draft, *slots.Node, *slots.Node) {})
 	h.Do(first)
 	h.expect("asks again", onA.take(), "resume")
 	if done, _ := h.batch(a, "SET foo 1"); done != 0 {
