@@ -476,7 +476,7 @@ func TestLaneWithoutErrors(t *testing.T) {
 func TestLaneShutdownGivenUp(t *testing.T) {
 	s, dial := withLane(t, "--shutdown-timeout", "600", "--repl-ping-replica-period", "1")
 	r := testkit.Redis(t, "--replicaof", "127.0.0.1 "+s.Addr[len("127.0.0.1:"):])
-	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	s.AwaitReplica(testkit.Slowly(20*time.Second), r)
 	s.Do("SET", "k", "v")
 	r.Signal(syscall.SIGSTOP)
 	defer r.Signal(syscall.SIGCONT)

@@ -260,7 +260,7 @@ func (c *fleet) end() {
 func follows(t *testing.T, s *testkit.Server) *testkit.Server {
 	t.Helper()
 	r := testkit.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
-	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+	s.AwaitReplica(testkit.Slowly(60*time.Second), r)
 	return r
 }
 

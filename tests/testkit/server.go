@@ -416,6 +416,20 @@ func (s *Server) AwaitOnline(limit time.Duration, n int) {
 	})
 }
 
+// AwaitReplica returns when the link of r is up and the server lists r as online. A replica whose link is up may not
+// have acknowledged its copy yet. It is not online if it is suspended then, and not all limits apply to it.
+func (s *Server) AwaitReplica(limit time.Duration, r *Server) {
+	s.t.Helper()
+	r.AwaitInfo(limit, "replication", "master_link_status", "up")
+	Until(s.t, limit, fmt.Sprintf("%s: %s is an online replica", s.name, r.name), func() error {
+		text := s.Do("INFO", "replication").Text
+		if !strings.Contains(text, fmt.Sprintf(",port=%d,state=online,", r.Port)) {
+			return errors.New(text)
+		}
+		return nil
+	})
+}
+
 // CLI runs redis-cli against the server with text as its input.
 func (s *Server) CLI(text string, args ...string) (out string, code int) {
 	s.t.Helper()

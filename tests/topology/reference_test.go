@@ -13,11 +13,11 @@ import (
 	"spindle/tests/testkit"
 )
 
-// attach makes a redis-server replicate s, and returns when the link is up.
+// attach makes a redis-server replicate s, and returns when s lists it as online.
 func attach(t *testing.T, s *testkit.Server, args ...string) *testkit.Server {
 	t.Helper()
 	r := testkit.Redis(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(s.Port)}, args...)...)
-	r.AwaitInfo(testkit.Slowly(60*time.Second), "replication", "master_link_status", "up")
+	s.AwaitReplica(testkit.Slowly(60*time.Second), r)
 	return r
 }
 

@@ -80,7 +80,7 @@ func TestFailoverDuringReload(t *testing.T) {
 	t.Parallel()
 	s := testkit.Start(t, "--appendonly", "yes")
 	r := testkit.Start(t, "--appendonly", "yes", "--replicaof", "127.0.0.1 "+strconv.Itoa(s.Port))
-	r.AwaitInfo(testkit.Slowly(20*time.Second), "replication", "master_link_status", "up")
+	s.AwaitReplica(testkit.Slowly(20*time.Second), r)
 	fill(t, s, r)
 	r.Signal(syscall.SIGSTOP)
 	defer r.Signal(syscall.SIGCONT)
