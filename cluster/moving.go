@@ -1,6 +1,10 @@
 package cluster
 
-import "spindle/cluster/state"
+import (
+	"slices"
+
+	"spindle/cluster/state"
+)
 
 // This file implements slotmove.Cluster: the node for moves of whole slots.
 
@@ -31,21 +35,29 @@ func (c *Cluster) Peer(id string) (host string, port int, label string, known bo
 	return host, port, label, known
 }
 
-// Owner returns the ID of a slot's owner, or "" if it has none. It uses the published map, and nodes.conf before there
-// is one.
-func (c *Cluster) Owner(slot uint16) (id string) {
+// Owner returns the ID of the one owner of all slots of a list, or "" if there is none. It reads one state of the
+// published map, or nodes.conf before there is a map.
+func (c *Cluster) Owner(slots ...uint16) (id string) {
 	if m := c.parts.Current.Load(); m != nil {
-		if n := m.Owner(slot); n != nil {
+		if n := soleOwner(slots, m.Owner); n != nil {
 			id = n.ID
 		}
 		return id
 	}
 	c.look(func(s *state.State) {
-		if n := s.Owner(int(slot)); n != nil {
+		if n := soleOwner(slots, func(slot uint16) *state.Node { return s.Owner(int(slot)) }); n != nil {
 			id = n.ID
 		}
 	})
 	return id
+}
+
+// soleOwner returns the node that owns all slots of a list, or nil if there is none.
+func soleOwner[Node comparable](slots []uint16, of func(slot uint16) Node) (owner Node) {
+	if len(slots) == 0 || slices.ContainsFunc(slots, func(slot uint16) bool { return of(slot) != of(slots[0]) }) {
+		return owner
+	}
+	return of(slots[0])
 }
 
 // Manual reports whether an operator moves single slots away, or moves some here, by SETSLOT.

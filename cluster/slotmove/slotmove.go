@@ -29,8 +29,8 @@ type Cluster interface {
 	Shard() string // the ID of this node's primary; its own ID if it is one
 	// Peer returns where another node is replicated from. label is its human name; it may be empty.
 	Peer(id string) (host string, port int, label string, known bool)
-	// Owner returns the ID of a slot's owner; "" if there is none.
-	Owner(slot uint16) string
+	// Owner returns the ID of the one owner of all slots of a list; "" if there is none.
+	Owner(slots ...uint16) string
 	// Manual reports whether an operator moves single slots away or here by SETSLOT.
 	Manual() (away, here bool)
 	// Leftovers returns the slots that other nodes have taken, and that still have keys here. They are being removed.
@@ -274,7 +274,7 @@ func (m *Mover) end(j *job, s state, message string) {
 	j.message = message
 	if j.export {
 		if j.state == exportGranted && s != success && !j.reclaimed && !m.parts.Space.Replica &&
-			m.owner(j.list) == m.parts.Cluster.Me() {
+			m.owner(j) == m.parts.Cluster.Me() {
 			m.giveUp(j)
 			return
 		}
@@ -426,7 +426,7 @@ func (m *Mover) roleChanged() {
 				m.enter(j, importElsewhere)
 				j.tracking = true
 			}
-		case j.export && m.replica && m.owner(j.list) == j.target: // the source of its last slot follows the target
+		case j.export && m.replica && m.owner(j) == j.target: // the source of its last slot follows the target
 			m.movedExport(j)
 		case j.export && m.replica:
 			m.end(j, failed, "A failover occurred during slot export")
@@ -442,7 +442,7 @@ func (m *Mover) roleChanged() {
 // slots. While a unit is open, or writes are held for a failover, it does not end: a later tick calls settle again.
 func (m *Mover) settle(j *job, why string) {
 	switch {
-	case m.owner(j.list) != m.parts.Cluster.Me():
+	case m.owner(j) != m.parts.Cluster.Me():
 		m.end(j, failed, why)
 		return
 	case m.core.Lent():
@@ -546,7 +546,7 @@ func (m *Mover) Moved() {
 			m.movedExport(j)
 		case !j.tracking:
 			m.movedImport(j)
-		case !m.parts.Space.Replica && !m.core.Loading() && m.owner(j.list) == m.parts.Cluster.Me():
+		case !m.parts.Space.Replica && !m.core.Loading() && m.owner(j) == m.parts.Cluster.Me():
 			m.settle(j, "") // a replica that takes over with the slots shows them at once
 		}
 	}
@@ -556,17 +556,7 @@ func (m *Mover) Moved() {
 func (m *Mover) isMine(slot uint16) bool { return m.parts.Cluster.Owner(slot) == m.parts.Cluster.Me() }
 
 // owner returns the ID of the one owner of all slots of a job; "" if there is none.
-func (m *Mover) owner(list []uint16) (id string) {
-	for i, slot := range list {
-		switch of := m.parts.Cluster.Owner(slot); {
-		case of == "" || i > 0 && of != id:
-			return ""
-		default:
-			id = of
-		}
-	}
-	return id
-}
+func (m *Mover) owner(j *job) string { return m.parts.Cluster.Owner(j.list...) }
 
 // Loaded ends the moves that the log did not see end. Turn only, when the data set is loaded and before the bus runs.
 func (m *Mover) Loaded() {

@@ -128,7 +128,7 @@ func (m *Mover) reclaim(j *job) {
 func (m *Mover) reclaimEnds(j *job) {
 	switch m.noteRole(); {
 	case !j.running(): // the slots have another owner
-	case m.owner(j.list) != m.parts.Cluster.Me():
+	case m.owner(j) != m.parts.Cluster.Me():
 		m.movedExport(j)
 	case m.parts.Cluster.Saved(func() { go m.core.DoBetween(func() { m.reclaimEnds(j) }) }):
 		m.log.Warning("During slot migration %s, the new owner did not broadcast ownership in time. This node continues "+
@@ -200,7 +200,7 @@ func (m *Mover) tickExport(j *job, nowMs int64) {
 
 // movedExport ends an export whose slots have another owner now.
 func (m *Mover) movedExport(j *job) {
-	switch m.owner(j.list) {
+	switch m.owner(j) {
 	case m.parts.Cluster.Me():
 		if unlatch := j.unlatch; unlatch != nil && j.state == exportGranted { // clients ask again: the cluster may be down
 			j.unlatch = m.core.LatchSlots(j.list)

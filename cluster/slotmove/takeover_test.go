@@ -106,7 +106,6 @@ func (c *cluster) publish(list []uint16) {
 func (c *cluster) Me() string                              { return c.me.ID }
 func (c *cluster) Shard() string                           { return cmp.Or(c.me.Primary, c.me.ID) }
 func (c *cluster) Peer(string) (string, int, string, bool) { return "127.0.0.1", 1, "", true }
-func (c *cluster) Owner(slot uint16) string                { return c.current.Load().Owner(slot).ID }
 func (c *cluster) Manual() (away, here bool)               { return false, c.here }
 func (c *cluster) Leftovers() []uint16                     { return c.left }
 func (c *cluster) Leaving() bool                           { return c.leaving }
@@ -114,6 +113,15 @@ func (c *cluster) Epoch(string) uint64                     { return c.epoch }
 func (c *cluster) Contested() bool                         { return c.contested }
 func (c *cluster) Reclaim(_ []uint16, done func())         { c.kept = done }
 func (c *cluster) Saved(done func()) bool                  { c.saved = done; return c.onDisk }
+
+func (c *cluster) Owner(list ...uint16) string {
+	m := c.current.Load()
+	if slices.ContainsFunc(list, func(slot uint16) bool { return m.Owner(slot) != m.Owner(list[0]) }) {
+		return ""
+	}
+	return m.Owner(list[0]).ID
+}
+
 func (c *cluster) Claim(list []uint16, _ string, epoch uint64, _ int64, done func()) bool {
 	if epoch != c.epoch {
 		return false

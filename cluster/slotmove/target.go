@@ -372,7 +372,7 @@ func (m *Mover) taken(j *job, unlatch func()) {
 	j.pausedMs = m.core.SteadyMs() - j.beganMs
 	switch {
 	case j.state != importGranted:
-	case m.owner(j.list) == m.parts.Cluster.Me():
+	case m.owner(j) == m.parts.Cluster.Me():
 		m.log.Notice("Slot migration %s completed successfully. This node is now the owner of the slots", j.what)
 		m.end(j, success, "")
 	default:
@@ -457,7 +457,7 @@ func (m *Mover) tickImport(j *job, nowMs int64) {
 
 // movedImport ends an import whose slots have another owner now.
 func (m *Mover) movedImport(j *job) {
-	switch owner := m.owner(j.list); {
+	switch owner := m.owner(j); {
 	case j.state == importGranted || owner == j.source:
 	case owner == m.parts.Cluster.Me():
 		m.end(j, failed, "Slots were unexpectedly assigned to myself during import")
