@@ -2,8 +2,10 @@ package cluster
 
 import (
 	"errors"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"spindle/tests/testkit"
@@ -54,6 +56,62 @@ func TestSaveInAMove(t *testing.T) {
 	to.Restart()
 	if got := to.Do("DBSIZE").Int; got < keys-100 { // 100 of them were past their deadline
 		t.Errorf("%d keys are there after the crash, not %d", got, keys)
+	}
+}
+
+// TestSaveInAClaim: the target of a move saves its data when it has claimed the slots, and its source does not know it
+// yet. The file has the keys. The stream has yet to tell the replica to show them, so the file names no stream. The
+// target dies, and starts from the file. Its replica gets a full copy, and shows all keys.
+func TestSaveInAClaim(t *testing.T) {
+	t.Parallel()
+	nodes := owners(t, []string{"--save", "", "--appendonly", "no", "--cluster-replica-no-failover", "yes",
+		"--repl-ping-replica-period", "3600"}, testkit.Ours, testkit.Ours, testkit.Ours)
+	from, to, replica := nodes[0], nodes[1], nodes[2]
+	replica.Do("CLUSTER", "REPLICATE", to.Do("CLUSTER", "MYID").Text)
+	synced(t, replica)
+	saved := func() string {
+		t.Helper()
+		to.Do("SAVE")
+		file, err := os.ReadFile(to.File("dump.rdb"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(file)
+	}
+	if !strings.Contains(saved(), "repl-id") {
+		t.Fatal("a file of before the move names no stream")
+	}
+	s := establish(t, from, to, 'a')
+	s.bring()
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
+	from.Signal(syscall.SIGSTOP) // the claim does not stand before it answers
+	defer from.Signal(syscall.SIGCONT)
+	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
+	testkit.Until(t, testkit.Slowly(patience), "the claim is on disk", func() error {
+		return errors.Join(testkit.Equal(moveState(to, "state"), "failover-granted"),
+			testkit.Equal(strings.Contains(string(readNodes(t, to)), " 0-16382\n"), true))
+	})
+	file := saved()
+	if state := moveState(to, "state"); state != "failover-granted" {
+		t.Fatalf("the move is %s", state)
+	}
+	if !strings.Contains(file, "{99}staged") {
+		t.Error("the file has not all keys of the move")
+	}
+	if strings.Contains(file, "repl-id") || strings.Contains(file, "repl-offset") {
+		t.Error("the file names the stream")
+	}
+	to.Crashes()
+	to.Kill()
+	to.Restart()
+	from.Signal(syscall.SIGCONT)
+	testkit.Until(t, testkit.Slowly(patience), "the replica shows the keys", func() error {
+		v, err := replica.Ask("DBSIZE")
+		return errors.Join(err, testkit.Equal(v.Int, 200))
+	})
+	if n := to.InfoInt("stats", "sync_partial_ok"); n != 0 {
+		t.Errorf("%d times the replica has continued the stream", n)
 	}
 }
 
