@@ -83,6 +83,30 @@ func TestReclaimHoldsClients(t *testing.T) {
 	r.over(failed)
 }
 
+// TestReclaimEndsAfterTheUnit (slotmove.S4): the cluster has decided that the node keeps the slots. Before that is on
+// disk, a long command of another client begins. The move does not end, and clients of the slots wait, until the
+// command is over.
+func TestReclaimEndsAfterTheUnit(t *testing.T) {
+	r := newReclaimer(t)
+	r.DoBetween(r.cluster.kept)
+	other, _ := r.arrive()
+	r.ask(other, "LONG")
+	r.cluster.onDisk = true
+	r.cluster.saved()
+	for range 1000 {
+		if r.held("while the command runs"); t.Failed() {
+			break
+		}
+	}
+	r.node.over.Store(true)
+	testkit.Await(t, time.Minute, "the move ends", func() (ends bool) {
+		r.Do(func() { ends = r.job.state != exportGranted })
+		return ends
+	})
+	r.served("$-1\r\n")
+	r.over(failed)
+}
+
 // TestReclaimEndsWithTheSlots (slotmove.S4): the slots get another owner while the source reclaims them. Its clients
 // are sent there at once.
 func TestReclaimEndsWithTheSlots(t *testing.T) {

@@ -201,6 +201,13 @@ func TestFlushAfterGrant(t *testing.T) {
 func voters(t *testing.T, kinds ...string) (nodes []*testkit.Server) {
 	t.Helper()
 	nodes = owners(t, []string{"--save", "", "--cluster-manual-failover-timeout", "1000"}, kinds...)
+	spread(t, nodes)
+	return nodes
+}
+
+// spread gives the second and the third of some nodes a slot of the first, so that there are three voters.
+func spread(t *testing.T, nodes []*testkit.Server) {
+	t.Helper()
 	for i, n := range nodes[1:3] {
 		slot, id := lastMoving+2+i, n.Do("CLUSTER", "MYID").Text
 		nodes[0].Do("CLUSTER", "SETSLOT", slot, "NODE", id)
@@ -210,7 +217,6 @@ func voters(t *testing.T, kinds ...string) (nodes []*testkit.Server) {
 		testkit.Until(t, testkit.Slowly(patience), "all nodes know the primaries",
 			func() error { return testkit.Equal(info(n)["cluster_size"], "3") })
 	}
-	return nodes
 }
 
 // TestSourceStandsStillAfterGrant: the source of a move stops when it has granted the hand-over, and its replica is
