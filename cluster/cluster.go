@@ -48,6 +48,8 @@ type Parts struct {
 	Gate *protocol.Gate
 	// Role changes this server's role in replication. Turn only.
 	Role Role
+	// Leads is called in the turn in which a promoted replica begins to use the map in which it is a primary.
+	Leads func()
 	// SlotMigrating tells clients that a slot of this node is about to move. SlotMigrated tells them that it has moved
 	// from one address to another. Turn only. If they are nil, no client is told.
 	SlotMigrating func(slot int)
@@ -292,11 +294,15 @@ func (c *Cluster) finish() {
 func (c *Cluster) publish(m *slots.Map) {
 	before := c.mapped
 	c.mapped = m
+	leads := before != nil && before.Replica && !m.Replica
 	swap := func() {
 		c.parts.Current.Store(m)
 		c.parts.Keys.Moved(before, m)
+		if leads { // a client of the next turn must see all keys of these slots
+			c.parts.Leads()
+		}
 	}
-	if before != nil && before.Replica && !m.Replica || c.errands.hasMaps() {
+	if leads || c.errands.hasMaps() {
 		c.asked = append(c.asked, errand{run: swap, isMap: true})
 		return
 	}

@@ -40,7 +40,7 @@ func alone(t testing.TB) *Cluster {
 	c := New(Parts{
 		Settings: settings, Current: &slots.Current{}, Keys: noKeys{}, Messages: noKeys{}, Role: noKeys{}, Disk: disk.OS,
 		Log: logging.New(io.Discard), Between: func(f func()) { f() }, Turn: func() uint64 { return 0 }, Offset: zero,
-		HeardMs: zero, BeatMs: zero, MinAcks: zero, Confirm: func(bool) {},
+		HeardMs: zero, BeatMs: zero, MinAcks: zero, Confirm: func(bool) {}, Leads: func() {},
 		Loaded: func() (int64, bool, bool) { return 0, false, false }, ReplicationPing: zero,
 		Ports:          func() (int, int) { return 7000, 0 },
 		TLSReplication: func() bool { return false }, TLSCluster: func() bool { return false },

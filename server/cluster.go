@@ -55,6 +55,7 @@ func (in *instance) joinCluster(p *part.Part) {
 		Wake:          func(cl *client.Client) { in.core.Do(func() { in.core.Wake(cl) }) },
 		SlotMigrating: in.notices.SlotMigrating, SlotMigrated: in.notices.SlotMigrated,
 		Role:   in.set.ClusterRole(func() bool { return in.mover.HandsOver() }, func() []byte { return in.mover.Ends() }),
+		Leads:  func() { in.mover.Moved() },
 		Offset: in.set.Feed.Offset, HeardMs: in.set.Follower.HeardMs, BeatMs: in.beatMs.Load,
 		Confirm: in.set.Follower.Confirm, Loaded: in.set.Feed.Loaded, MinAcks: in.storage.Feed.MinAck.Get,
 		Ports: func() (int, int) { return int(in.sockets.Port.Get()), int(in.sockets.TLSPort.Get()) },

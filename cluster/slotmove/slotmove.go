@@ -537,7 +537,8 @@ func (m *Mover) failedCommand(cl *client.Client, spec *command.Spec, err error) 
 	}
 }
 
-// Moved is told that the map of slots has changed. Turn only.
+// Moved is told that the map of slots has changed. If a replica is promoted, Moved also runs in the turn in which the
+// map comes into use. Turn only.
 func (m *Mover) Moved() {
 	for _, j := range append([]*job(nil), m.jobs...) {
 		switch {
@@ -547,7 +548,7 @@ func (m *Mover) Moved() {
 		case !j.tracking:
 			m.movedImport(j)
 		case !m.parts.Space.Replica && !m.core.Loading() && m.owner(j) == m.parts.Cluster.Me():
-			m.settle(j, "") // a replica that takes over with the slots shows them at once
+			m.settle(j, "") // a replica that takes over with the slots shows them at once (slotmove.T1)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 //	waiting-for-ack ─ACK▶ receiving-snapshot ─SNAPSHOT-EOF▶ waiting-for-paused
 //	  ─PAUSED▶ failover-requested ─FAILOVER-GRANTED▶ failover-granted ─saved▶ success
 //
-// slotmove.T1. The keys are shown in the turn in which this node becomes the slots' owner.
+// slotmove.T1. The keys are shown in the turn in which this node becomes the slots' owner. That holds for a promoted
+// replica too.
 // slotmove.T2. This node claims the slots only within claimWithin of its request: the source holds its clients for
 // longer.
 // slotmove.T3. Replicas and the log get ESTABLISH, then all commands, then FINISH. They hide the keys in between.
