@@ -158,12 +158,16 @@ func (c *cell) beginMove() {
 	})
 	c.moving.looks.Go(first.run)
 	c.moving.looks.Go(c.looker(target, "the target", false).run)
+	c.counts(target, "the target", func(n, _ int64) bool { return n >= movedKeys })
 	left := c.looker(sourceReplica, "the source's replica", true)
 	left.source, left.logged = source, len(source.Log())
 	c.moving.looks.Go(left.run)
 	heir := c.looker(targetReplica, "the target's replica", true)
 	heir.part = c.mayHavePart()
 	c.moving.looks.Go(heir.run)
+	if c.column.name == "target-replica-leads" { // it may lack keys (mayHavePart), but none come later
+		c.counts(targetReplica, "the target's heir", func(n, first int64) bool { return n <= first })
+	}
 	if c.unit.at == c.p {
 		c.unit.at = c.more[0]
 	}
@@ -257,6 +261,47 @@ func (l *looker) run() {
 	}
 }
 
+// movedKeys is the number of keys of a moved unit.
+const movedKeys = 3
+
+// counts has a client count the slot's keys on s, in transactions that also ask for the role and the slot's owner. If s
+// owns the slot as a primary, right judges the number; first is the one when s became the owner. A transaction without
+// keys is not held for the slot, and a hidden key is not counted.
+func (c *cell) counts(s *testkit.Server, name string, right func(n, first int64) bool) {
+	client, slot, first := known(c, s), c.slot, int64(-1)
+	client.SetTimeout(testkit.Slowly(time.Minute))
+	count := [][]any{{"MULTI"}, {"ROLE"}, {"CLUSTER", "SLOTS"}, {"CLUSTER", "COUNTKEYSINSLOT", slot}, {"EXEC"}}
+	c.moving.looks.Go(func() {
+		defer client.Close()
+		for tick := time.Tick(time.Millisecond); ; {
+			select {
+			case <-c.moving.over:
+				return
+			case <-tick:
+			}
+			var v respclient.Value
+			for _, words := range count {
+				var err error
+				if v, err = client.Do(words...); err != nil {
+					return // the connection was killed
+				}
+			}
+			if e := v.Elems; len(e) < 3 || e[0].Elems[0].Text != "master" || ownerIn(e[1], slot) != s.Port {
+				first = -1
+				continue
+			}
+			n := v.Elems[2].Int
+			if first < 0 {
+				first = n
+			}
+			if !right(n, first) {
+				c.Errorf("%s, %s, owns the slot and shows %d keys of it, and %d at first", name, s.Addr, n, first)
+				return
+			}
+		}
+	})
+}
+
 // increments increments a key of the moved unit at the source, as long as the source has the slot.
 func (c *cell) increments(source *testkit.Server) {
 	client, err := respclient.Dial(source.Addr)
@@ -321,6 +366,11 @@ func (c *cell) arrived() {
 		if state := moveState(c.more[0]); state != "none" && !slices.Contains(finalStates, state) {
 			return fmt.Errorf("the move's state at the target is %s", state)
 		}
+		for _, s := range []*testkit.Server{c.r, c.more[1]} {
+			if state := moveState(s); state != "none" && !slices.Contains(finalStates, state) {
+				return fmt.Errorf("the move's state at a replica, %s, is %s", s.Addr, state)
+			}
+		}
 		owner = c.ownerOf(c.p, c.slot)
 		for _, s := range c.servers() {
 			if own := c.ownerOf(s, c.slot); own == nil || own != owner {
@@ -367,16 +417,22 @@ func (c *cell) ownerOf(s *testkit.Server, slot uint16) *testkit.Server {
 	if err != nil {
 		return nil
 	}
-	for _, e := range v.Elems {
-		if e.Elems[0].Int <= int64(slot) && int64(slot) <= e.Elems[1].Int {
-			for _, one := range c.servers() {
-				if one.Port == int(e.Elems[2].Elems[1].Int) {
-					return one
-				}
-			}
+	for _, one := range c.servers() {
+		if one.Port == ownerIn(v, slot) {
+			return one
 		}
 	}
 	return nil
+}
+
+// ownerIn returns the port of a slot's owner in a reply of CLUSTER SLOTS; 0 if it has none.
+func ownerIn(v respclient.Value, slot uint16) int {
+	for _, e := range v.Elems {
+		if e.Elems[0].Int <= int64(slot) && int64(slot) <= e.Elems[1].Int {
+			return int(e.Elems[2].Elems[1].Int)
+		}
+	}
+	return 0
 }
 
 // checkMove checks both primaries and their replicas. The slot's owner must have the moved unit. The unit's server must
