@@ -101,8 +101,12 @@ func (f *Feed) AckModeChanged() { f.acks.modeChanged() }
 // if they have not within ack-timeout, and ack-on-timeout is error. Turn only.
 func (f *Feed) AwaitAcks(level int, done func(ok bool)) { f.acks.await(level, done) }
 
-// EndAcks is for the end of the server: held replies become errors, and later replies do not wait.
-func (f *Feed) EndAcks() { f.acks.halt() }
+// EndAcks is for the end of the server: held replies become errors, and later replies do not wait. The acknowledgements
+// of this turn count before.
+func (f *Feed) EndAcks() {
+	f.acks.heard()
+	f.acks.halt()
+}
 
 // Wrote notes the stream's offset after a command of cl. A later WAIT of cl waits for this offset.
 func (f *Feed) Wrote(cl *client.Client) { cl.StreamOffset = f.offset }

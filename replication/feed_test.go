@@ -190,6 +190,7 @@ func newPrimary(t *testing.T, more ...command.Spec) *primary {
 	space := keyspace.New(heap, keyspace.Options{})
 	p.Core = engine.New(engine.Parts{
 		Space: space, Clients: client.NewRegistry(), Settings: core, Common: common, Whole: &command.Whole{},
+		Gate: protocol.NewGate(),
 	})
 	p.feed = NewFeed(p.Core, p.settings, p.saver)
 	p.follower = NewFollower(p.Core, p.feed, &FollowerSettings{}, FollowerParts{Log: quiet{}, Changed: func() {},
@@ -703,6 +704,32 @@ func TestWaitersAreLookedAtOnce(t *testing.T) {
 	})
 	if got := strings.Count(as.take(t, "GETACK"), "GETACK"); got != 1 {
 		t.Errorf("asked %d times in one turn", got)
+	}
+}
+
+// TestAcksBeforeTheEnd: the server ends in the turn in which a replica acknowledges a write. The reply of that write
+// leaves. The reply of a later write fails.
+func TestAcksBeforeTheEnd(t *testing.T) {
+	var p *primary
+	p = newPrimary(t, command.Spec{Name: "end", Arity: 1, Run: func(*command.Context) error { p.feed.EndAcks(); return nil }})
+	replica, _ := p.online()
+	p.Do(func() { p.SetCommonAcks(1) })
+	writer, _ := p.arrive()
+	write := func() (turn uint64, offset int64) {
+		p.do(writer, "SET k v")
+		p.Do(func() { turn, offset = p.TurnNumber()-1, p.feed.offset })
+		if !p.Gate().HoldsAt(turn, 1) {
+			t.Fatal("the reply does not wait")
+		}
+		return turn, offset
+	}
+	first, offset := write()
+	second, _ := write()
+	p.do(replica, fmt.Sprint("REPLCONF ACK ", offset), "end")
+	for turn, fails := range map[uint64]bool{first: false, second: true} {
+		if p.Gate().HoldsAt(turn, 1) || p.Gate().FailsAt(turn, 1) != fails {
+			t.Errorf("turn %d: held %v, failed %v", turn, p.Gate().HoldsAt(turn, 1), p.Gate().FailsAt(turn, 1))
+		}
 	}
 }
 
