@@ -79,7 +79,7 @@ func TestSaveInAClaim(t *testing.T) {
 		return string(file)
 	}
 	if !strings.Contains(saved(), "repl-id") {
-		t.Fatal("a file of before the move names no stream")
+		t.Fatal("the file from before the move names no stream")
 	}
 	s := establish(t, from, to, 'a')
 	s.bring()

@@ -197,19 +197,24 @@ func TestUnreadReplies(t *testing.T) {
 	for _, request := range []string{pipelined(1), "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"} {
 		c, text := stuff(t, address, 1, "")[0], ""
 		connected := fmt.Sprintf("0100007F:%04X 0100007F:%04X 01 ", port, c.LocalAddr().(*net.TCPAddr).Port)
-		if err := testkit.Poll(testkit.Slowly(100*time.Second), func() error {
+		open := func() bool {
+			all, err := os.ReadFile("/proc/net/tcp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return strings.Contains(string(all), connected)
+		}
+		testkit.Await(t, testkit.Slowly(20*time.Second), "the kernel lists the connection", open)
+		if !testkit.Holds(testkit.Slowly(100*time.Second), func() bool {
 			if text == "" {
 				text = strings.Repeat(request, 100)
 			}
 			c.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 			n, _ := io.WriteString(c, text)
 			text = text[n:]
-			if all, err := os.ReadFile("/proc/net/tcp"); err != nil || strings.Contains(string(all), connected) {
-				return fmt.Errorf("it is open: %v", err)
-			}
-			return nil
-		}); err != nil {
-			t.Errorf("the connection of a client that repeats %q: %v", request, err)
+			return !open()
+		}) {
+			t.Errorf("a client that repeats %q is still connected", request)
 		}
 	}
 }

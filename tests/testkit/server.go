@@ -417,7 +417,7 @@ func (s *Server) AwaitOnline(limit time.Duration, n int) {
 }
 
 // AwaitReplica returns when the link of r is up and the server lists r as online. A replica whose link is up may not
-// have acknowledged its copy yet. It is not online if it is suspended then, and not all limits apply to it.
+// have acknowledged its copy yet. If it is suspended then, it does not become online, and the throttle ignores it.
 func (s *Server) AwaitReplica(limit time.Duration, r *Server) {
 	s.t.Helper()
 	r.AwaitInfo(limit, "replication", "master_link_status", "up")
