@@ -16,12 +16,17 @@ func TestLeadsWithTheMap(t *testing.T) {
 	maps := []*slots.Map{{}, {Replica: true}, {}, {OK: true}}
 	for _, m := range maps {
 		c.publish(m)
+		c.errands.add(c.asked...)
+		c.asked = nil
 	}
-	if c.errands.add(c.asked...); len(led) > 0 {
+	if len(led) > 0 {
 		t.Error("Leads ran before the turn of the map")
 	}
 	c.errands.run()
 	if !slices.Equal(led, maps[2:3]) {
 		t.Errorf("Leads ran with the maps %v, want %v", led, maps[2:3])
+	}
+	if c.parts.Current.Load() != maps[3] {
+		t.Error("the last map is not in use")
 	}
 }

@@ -221,11 +221,18 @@ func TestFullDiskWhileSourceReclaims(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			var held *respclient.Client
 			k := newKeeper(t, []string{"--appendonly", "yes", "--appendfsync", c.policy, "--cluster-config-save-behavior",
-				c.behaviour}, c.strike)
-			held := k.send("SET", "{1}held", "v")
-			k.answered()
-			v, err := held.Receive()
+				c.behaviour}, func(k *keeper) {
+				c.strike(k)
+				held = k.from.Dial()
+				held.SetTimeout(testkit.Slowly(patience))
+			})
+			held.Send("SET", "{1}held", "v")
+			v, err := respclient.Value{}, held.Flush() // it may fail if the server has ended
+			if k.answered(); err == nil {
+				v, err = held.Receive()
+			}
 			switch {
 			case c.reply != "" && (err != nil || !strings.HasPrefix(v.Text, c.reply)):
 				t.Errorf("the client that waits gets %+v, %v", v, err)

@@ -83,10 +83,10 @@ func TestSaveInAClaim(t *testing.T) {
 	}
 	s := establish(t, from, to, 'a')
 	s.bring()
-	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
-	s.hears("REQUEST-FAILOVER")
 	from.Signal(syscall.SIGSTOP) // the claim does not stand before it answers
 	defer from.Signal(syscall.SIGCONT)
+	s.say("CLUSTER", "SYNCSLOTS", "PAUSED")
+	s.hears("REQUEST-FAILOVER")
 	s.say("CLUSTER", "SYNCSLOTS", "FAILOVER-GRANTED")
 	testkit.Until(t, testkit.Slowly(patience), "the claim is on disk", func() error {
 		return errors.Join(testkit.Equal(moveState(to, "state"), "failover-granted"),
